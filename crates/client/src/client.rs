@@ -399,6 +399,12 @@ impl Builder {
         self
     }
 
+    /// Sets a handler that other clients have as well.
+    pub(crate) fn shared_handler(mut self, handler: Arc<dyn Handler>) -> Self {
+        self.handler = handler;
+        self
+    }
+
     /// Records the server's process in this folder, so that others can list it and can end it
     /// should this program and its watchdog be killed. The folder is created if needed.
     #[must_use]

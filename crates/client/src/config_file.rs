@@ -3,16 +3,13 @@
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! use bowline::host::Host;
-//! use bowline::{Client, Registry, config_file};
+//! use bowline::{Registry, config_file};
 //!
 //! let config = config_file::discover()?;
 //! for note in &config.notes {
 //!     eprintln!("{note}");
 //! }
-//! let host = Host::from_config(&config)?;
-//! let registry = Registry::builder()
-//!     .client_builder(move |server| Client::builder(server).handler(host.clone()))
-//!     .open(&config);
+//! let registry = Registry::builder().handler(Host::from_config(&config)?).open(&config);
 //! # registry.close().await;
 //! # Ok(())
 //! # }

@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::slot::Slot;
 use crate::client::{Builder, Client};
 use crate::events::{Event, EventItem, EventReceiver, EventSender};
+use crate::handler::Handler;
 use crate::layer::Layer;
 use crate::status::Health;
 
@@ -46,6 +47,7 @@ pub struct RegistryBuilder {
     concurrency: usize,
     turn_limit: Duration,
     client_factory: Box<ClientFactory>,
+    handler: Option<Arc<dyn Handler>>,
     track_tools: bool,
     report_calls: bool,
     layers: Vec<Arc<dyn Layer>>,
@@ -119,6 +121,7 @@ struct Inner {
 /// What all servers of a registry share.
 struct RegistryContext {
     client_factory: Box<ClientFactory>,
+    handler: Option<Arc<dyn Handler>>,
     track_tools: bool,
     report_calls: bool,
     layers: Vec<Arc<dyn Layer>>,
@@ -147,6 +150,7 @@ impl Registry {
             concurrency: DEFAULT_MAX_CONCURRENT,
             turn_limit: DEFAULT_TURN_DURATION,
             client_factory: Box::new(Client::builder),
+            handler: None,
             track_tools: false,
             report_calls: false,
             layers: Vec::new(),
@@ -255,7 +259,17 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sets how the client of each server is built, such as with a handler. It must not use the
+    /// Sets the handler of the requests of all servers, which replaces any other that
+    /// [`RegistryBuilder::client_builder`] sets. [`ServerRequest::server`] says which server asks.
+    ///
+    /// [`ServerRequest::server`]: crate::ServerRequest::server
+    #[must_use]
+    pub fn handler(mut self, handler: impl Handler) -> Self {
+        self.handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Sets how the client of each server is built, such as with logins. It must not use the
     /// registry.
     #[must_use]
     pub fn client_builder(mut self, connect: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
@@ -299,6 +313,7 @@ impl RegistryBuilder {
         let stop = CancellationToken::new();
         let common = Arc::new(RegistryContext {
             client_factory: self.client_factory,
+            handler: self.handler,
             track_tools: self.track_tools,
             report_calls: self.report_calls,
             layers: self.layers,

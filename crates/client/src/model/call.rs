@@ -83,8 +83,10 @@ impl Client {
 }
 
 impl ModelContext {
-    /// Describes an error to the model, in the provider's format, so that it can correct itself.
-    pub fn error_result(&self, error: &ModelCallError) -> ModelResult {
+    /// Describes to the model, in the provider's format, why a call has no result, so that it can
+    /// correct itself: a [`ModelCallError`], or in words that a person refused or canceled the call.
+    /// Providers require a result for each call.
+    pub fn error_result(&self, error: &(impl fmt::Display + ?Sized)) -> ModelResult {
         let text = Json::encode(&error.to_string()).unwrap_or_else(|_| Json::empty_object());
         let json = format!(r#"{{"content":[{{"type":"text","text":{text}}}],"isError":true}}"#);
         let result = Json::parse(json).ok().and_then(|json| CallToolResult::decode(&json).ok());

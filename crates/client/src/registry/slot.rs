@@ -73,7 +73,11 @@ impl Slot {
             Phase::Waiting if !common.stop.is_cancelled() => {}
             _ => return None,
         }
-        let opened = match (common.client_factory)(server.clone()).outer_layers(&common.layers).open() {
+        let mut builder = (common.client_factory)(server.clone()).outer_layers(&common.layers);
+        if let Some(handler) = &common.handler {
+            builder = builder.shared_handler(Arc::clone(handler));
+        }
+        let opened = match builder.open() {
             Ok(client) => {
                 if common.track_tools || Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();

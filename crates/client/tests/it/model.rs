@@ -445,6 +445,8 @@ async fn a_wrong_call_of_a_model_is_not_sent() {
     let told = context.error_result(&unknown);
     assert!(told.is_error);
     assert_eq!(told.content, json!([{ "type": "text", "text": "there is no tool \"cuont\"" }]));
+    let told = context.error_result("the person refused");
+    assert_eq!((&*told.text, told.is_error), ("the person refused", true));
     let called = client.call_model(&context, "count", &json!({ "n": 1 }), &options).await.unwrap();
     assert!(!called.is_error);
     assert_eq!(server.count("tools/call"), 1);

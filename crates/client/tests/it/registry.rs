@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline::config::{Hook, Protocol};
+use bowline::host::Host;
 use bowline::{
     Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState, Status,
 };
 use bowline_testkit::with;
-use bowline_testkit::{self as testkit, Fault, HttpServer};
+use bowline_testkit::{self as testkit, Fault, HttpServer, ScriptedRequest, Tool};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -203,6 +204,28 @@ async fn changed_hooks_do_not_cost_the_connection() {
     registry.get("a").unwrap().call_tool("echo", &json!({})).await.unwrap();
     registry.close().await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "session_lost\nrecovered\n");
+}
+
+/// The handler of the registry answers every server, and knows which one asks.
+#[tokio::test]
+async fn one_handler_answers_all_servers() {
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    let ask = ScriptedRequest::form_elicitation("f1", "Where?", schema);
+    let script = || testkit::server().tool(Tool::asks("book", [ask.clone()]));
+    let (a, b) = (script().run().await, script().legacy().run().await);
+    let host = Host::new()
+        .on_form(async |request| request.accept(json!({ "city": format!("for {}", request.server) })));
+    let registry = Registry::builder()
+        .handler(host)
+        .client_builder(|server| Client::builder(server).client_info("mine", "1"))
+        .open([named_server("a", &a), named_server("b", &b)]);
+    for name in ["a", "b"] {
+        let result = registry.get(name).unwrap().call_tool("book", &()).await.unwrap();
+        let expected = format!(r#"{{"f1":{{"action":"accept","content":{{"city":"for {name}"}}}}}}"#);
+        assert_eq!(result.text(), expected);
+    }
+    assert_eq!(b.received_with_method("initialize")[0].params()["clientInfo"]["name"], "mine");
+    registry.close().await;
 }
 
 /// Dropping the registry ends everything in it, in any state.
