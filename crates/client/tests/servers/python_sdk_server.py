@@ -1,11 +1,13 @@
 """A server made with the Python SDK, on which FastMCP rests, for the interop tests: `python_sdk_server.py stdio`, or
 `python_sdk_server.py http PORT`. Unlike FastMCP it serves `subscriptions/listen`."""
 
+import os
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import TextResource
+from mcp_types import ToolAnnotations
 
 mcp = MCPServer("blocks", version="2.0.0", log_level="WARNING")
 loads = {"block://a": 1, "block://b": 1}
@@ -41,6 +43,12 @@ async def rig(name: str, ctx: Context) -> str:
     await ctx.notify_prompts_changed()
     await ctx.notify_resources_changed()
     return "rigged"
+
+
+@mcp.tool(annotations=ToolAnnotations(read_only_hint=True))
+def process_id() -> str:
+    """Who serves."""
+    return str(os.getpid())
 
 
 if __name__ == "__main__":
