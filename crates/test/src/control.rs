@@ -68,6 +68,31 @@ impl FakeControl {
         self.engine.state.lock().faults.delay = Some(delay);
     }
 
+    /// Changes the text of a resource, and notifies the clients that subscribed to it.
+    ///
+    /// # Panics
+    /// If there is no such resource.
+    pub fn update_resource(&self, uri: &str, text: impl Into<String>) {
+        self.engine.update_resource(uri, text.into());
+    }
+
+    /// Removes a tool from the list, and notifies the clients. Calls of it are refused.
+    ///
+    /// # Panics
+    /// If there is no such tool.
+    pub fn remove_tool(&self, tool: &str) {
+        self.engine.set_tool_removed(tool, true);
+    }
+
+    /// Puts a removed tool back, and notifies the clients. A tool that is to appear later is removed
+    /// before the client connects.
+    ///
+    /// # Panics
+    /// If there is no such tool.
+    pub fn restore_tool(&self, tool: &str) {
+        self.engine.set_tool_removed(tool, false);
+    }
+
     /// Refuses the next request with 401 and a challenge. Has no effect over byte streams.
     pub fn unauthorized_next(&self) {
         self.engine.state.lock().faults.unauthorized = true;

@@ -1,6 +1,6 @@
 //! How the fake server answers a message, on any transport.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,7 +11,8 @@ use crate::answer::{
     Answer, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, UNSUPPORTED_VERSION, notification, request,
 };
 use crate::control::Received;
-use crate::fake_server::{FakeEra, FakeServer};
+use crate::fake_server::{FakeEra, FakeServer, FakeTool};
+use crate::listeners::{Change, Listeners, Notifications, SUBSCRIPTION_KEY};
 use crate::running_call::{CallEvent, RunningCall};
 use crate::tool::ToolError;
 
@@ -28,6 +29,12 @@ pub(crate) struct EngineState {
     /// The client's capabilities in each legacy session. Over byte streams there is one, named "".
     pub(crate) sessions: HashMap<String, Value>,
     pub(crate) faults: ArmedFaults,
+    pub(crate) listeners: Listeners,
+    /// Resources whose updates a legacy client wants.
+    subscribed: HashSet<String>,
+    /// The texts of resources that were updated.
+    updated_texts: HashMap<String, String>,
+    removed_tools: HashSet<String>,
     /// Requests of ours that wait for a response, by id.
     questions: HashMap<u64, QuestionReply>,
     /// Modern calls that wait for input, by `requestState`.
@@ -56,8 +63,8 @@ pub(crate) enum Response {
     Ready(Answer),
     /// By a running call, which may send messages first.
     Running(CallInProgress),
-    /// By a subscription that stays open after this message.
-    Subscription(Value),
+    /// By a subscription: this message, and then the notifications.
+    Subscription(Value, Notifications),
 }
 
 pub(crate) struct CallInProgress {
@@ -126,9 +133,7 @@ impl Engine {
             return self.start_call(params, capabilities);
         }
         if method == "subscriptions/listen" && self.script.era == FakeEra::Modern {
-            // Nothing ever changes, so nothing is granted.
-            let told = json!({ "_meta": { SUBSCRIPTION_KEY: message["id"] }, "notifications": {} });
-            return Response::Subscription(notification("notifications/subscriptions/acknowledged", told));
+            return self.subscribe(&message["id"], &params["notifications"]);
         }
         Response::Ready(self.complete(self.answer(method, params)))
     }
@@ -167,6 +172,61 @@ impl Engine {
         state.sessions.clear();
         state.questions.clear();
         state.parked.clear();
+        state.subscribed.clear();
+        state.listeners.clear();
+    }
+
+    /// Changes the text of a resource.
+    pub(crate) fn update_resource(&self, uri: &str, text: String) {
+        assert!(
+            self.script.resources.iter().any(|resource| resource.uri == uri),
+            "there is no resource {uri}"
+        );
+        let mut state = self.state.lock();
+        state.updated_texts.insert(uri.to_owned(), text);
+        let modern = self.script.era == FakeEra::Modern;
+        if modern || state.subscribed.contains(uri) {
+            let (method, flag) = ("notifications/resources/updated", "resourceSubscriptions");
+            // A modern client that subscribed listens; a legacy one may be about to.
+            state.listeners.announce(Change { method, flag, uri: Some(uri.to_owned()) }, !modern);
+        }
+    }
+
+    /// Removes a tool from the list, or puts it back.
+    pub(crate) fn set_tool_removed(&self, name: &str, removed: bool) {
+        assert!(
+            self.script.tools.iter().any(|tool| tool.definition["name"] == name),
+            "there is no tool {name}"
+        );
+        let mut state = self.state.lock();
+        let changed = if removed {
+            state.removed_tools.insert(name.to_owned())
+        } else {
+            state.removed_tools.remove(name)
+        };
+        if changed {
+            let (method, flag) = ("notifications/tools/list_changed", "toolsListChanged");
+            // Before the first message there is nobody who knows the list.
+            let keep = !state.received.is_empty();
+            state.listeners.announce(Change { method, flag, uri: None }, keep);
+        }
+    }
+
+    /// Opens a modern subscription with what the server offers of the requested filter.
+    fn subscribe(&self, id: &Value, requested: &Value) -> Response {
+        let offered = |kind: &str| match kind {
+            "toolsListChanged" => true,
+            "resourceSubscriptions" => !self.script.resources.is_empty(),
+            _ => false,
+        };
+        let requested = requested.as_object().cloned().unwrap_or_default();
+        let filter: Value = requested.into_iter().filter(|(kind, _)| offered(kind)).collect();
+        let params = json!({ "_meta": { SUBSCRIPTION_KEY: id }, "notifications": filter });
+        let notifications = self.state.lock().listeners.listen(Some((id.clone(), filter)));
+        Response::Subscription(
+            notification("notifications/subscriptions/acknowledged", params),
+            notifications,
+        )
     }
 
     pub(crate) fn next_number(&self) -> u64 {
@@ -177,7 +237,7 @@ impl Engine {
 
     fn start_call(&self, params: &Value, capabilities: Value) -> Response {
         let name = params["name"].as_str().unwrap_or_default();
-        let Some(tool) = self.script.tools.iter().find(|tool| tool.definition["name"] == name) else {
+        let Some(tool) = self.offered_tools().find(|tool| tool.definition["name"] == name) else {
             return Response::Ready(Answer::error(INVALID_PARAMS, format!("Unknown tool: {name}")));
         };
         let token = params["_meta"].get("progressToken").cloned();
@@ -229,7 +289,7 @@ impl Engine {
                 result
             }
             "tools/list" => {
-                let tools: Vec<_> = script.tools.iter().map(|tool| &tool.definition).collect();
+                let tools: Vec<_> = self.offered_tools().map(|tool| &tool.definition).collect();
                 json!({ "tools": tools })
             }
             "prompts/list" => {
@@ -246,8 +306,26 @@ impl Engine {
             "resources/templates/list" => json!({ "resourceTemplates": [] }),
             "prompts/get" => return self.expand_prompt(params),
             "resources/read" => return self.read_resource(params),
+            "resources/subscribe" | "resources/unsubscribe" if legacy => {
+                let uri = params["uri"].as_str().unwrap_or_default().to_owned();
+                let subscribed = &mut self.state.lock().subscribed;
+                let _ = if method == "resources/subscribe" {
+                    subscribed.insert(uri)
+                } else {
+                    subscribed.remove(&uri)
+                };
+                json!({})
+            }
             _ => return Answer::error(METHOD_NOT_FOUND, format!("Method not found: {method}")),
         })
+    }
+
+    fn offered_tools(&self) -> impl Iterator<Item = &FakeTool> {
+        let removed = self.state.lock().removed_tools.clone();
+        self.script
+            .tools
+            .iter()
+            .filter(move |tool| tool.definition["name"].as_str().is_none_or(|name| !removed.contains(name)))
     }
 
     fn expand_prompt(&self, params: &Value) -> Answer {
@@ -269,18 +347,20 @@ impl Engine {
             };
             return Answer::error(code, "Resource not found");
         };
+        let state = self.state.lock();
+        let text = state.updated_texts.get(uri).unwrap_or(&resource.text);
         Answer::Result(json!({
-            "contents": [{ "uri": resource.uri, "mimeType": "text/plain", "text": resource.text }],
+            "contents": [{ "uri": resource.uri, "mimeType": "text/plain", "text": text }],
         }))
     }
 
     fn capabilities(&self) -> Value {
-        let mut capabilities = json!({ "tools": {} });
+        let mut capabilities = json!({ "tools": { "listChanged": true } });
         if !self.script.prompts.is_empty() {
             capabilities["prompts"] = json!({});
         }
         if !self.script.resources.is_empty() {
-            capabilities["resources"] = json!({});
+            capabilities["resources"] = json!({ "subscribe": true });
         }
         capabilities
     }
@@ -327,6 +407,5 @@ fn is_declared(capabilities: &Value, method: &str) -> bool {
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
-const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// The key of the only input that a call waits for at a time.
 const INPUT_KEY: &str = "input";

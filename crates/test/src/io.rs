@@ -18,6 +18,7 @@ use crate::answer::Answer;
 use crate::control::FakeControl;
 use crate::engine::{Engine, Response};
 use crate::fake_server::FakeServer;
+use crate::listeners::Notifications;
 
 /// A fake server on byte streams in this process, for [`Builder::connect_io`].
 ///
@@ -150,20 +151,33 @@ async fn serve(engine: Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
 /// Answers one request. What the connection no longer takes is dropped.
 async fn answer(engine: &Engine, message: &Value, outbox: &mpsc::UnboundedSender<Value>) {
     let id = &message["id"];
-    let answer = if message["method"] == "initialize" {
-        engine.initialize(ONLY_SESSION, &message["params"])
-    } else {
-        let client = engine.state.lock().sessions.get(ONLY_SESSION).cloned();
-        match engine.start(client.as_ref(), message) {
-            Response::Ready(answer) => answer,
-            Response::Running(call) => engine.finish(call, |message| drop(outbox.send(message))).await,
-            Response::Subscription(acknowledged) => {
-                let _ = outbox.send(acknowledged);
-                std::future::pending::<Answer>().await
-            }
+    if message["method"] == "initialize" {
+        let answer = engine.initialize(ONLY_SESSION, &message["params"]);
+        let is_open = matches!(answer, Answer::Result(_));
+        let _ = outbox.send(answer.into_message(id));
+        if is_open {
+            let notifications = engine.state.lock().listeners.listen(None);
+            forward(notifications, outbox).await;
+        }
+        return;
+    }
+    let client = engine.state.lock().sessions.get(ONLY_SESSION).cloned();
+    let answer = match engine.start(client.as_ref(), message) {
+        Response::Ready(answer) => answer,
+        Response::Running(call) => engine.finish(call, |message| drop(outbox.send(message))).await,
+        Response::Subscription(acknowledged, notifications) => {
+            let _ = outbox.send(acknowledged);
+            return forward(notifications, outbox).await;
         }
     };
     let _ = outbox.send(answer.into_message(id));
+}
+
+/// Sends notifications until the connection ends, which drops this.
+async fn forward(mut notifications: Notifications, outbox: &mpsc::UnboundedSender<Value>) {
+    while let Some(message) = notifications.recv().await {
+        let _ = outbox.send(message);
+    }
 }
 
 /// The key of the session: byte streams have one.

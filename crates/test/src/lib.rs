@@ -43,6 +43,10 @@
 //! });
 //! ```
 //!
+//! # Changes
+//! [`FakeControl::update_resource`], [`FakeControl::remove_tool`] and [`FakeControl::restore_tool`]
+//! change what the server offers while it runs, and notify the clients that asked for it.
+//!
 //! # A paused clock
 //! All time limits of a client and of the fake server are timers of tokio. Over
 //! [`FakeServer::serve_io`] nothing else is waited for, so a test that pauses the clock
@@ -74,6 +78,7 @@ mod engine;
 mod fake_server;
 mod http;
 mod io;
+mod listeners;
 mod running_call;
 mod tool;
 

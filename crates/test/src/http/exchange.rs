@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use crate::answer::{Answer, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::engine::{CallInProgress, Engine, Response};
 use crate::fake_server::FakeEra;
+use crate::listeners::Notifications;
 
 type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -37,7 +38,9 @@ pub(super) async fn serve_request(
             let known = session.and_then(|session| engine.state.lock().sessions.remove(&session));
             return Ok(empty(if known.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND }));
         }
-        // There is no standalone stream.
+        Method::GET if engine.script.era == FakeEra::Legacy => {
+            return Ok(open_standalone_stream(&engine, session));
+        }
         _ => return Ok(empty(StatusCode::METHOD_NOT_ALLOWED)),
     }
     let body = request.into_body().collect().await.map_err(|_| ConnectionCut)?.to_bytes();
@@ -99,13 +102,40 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
             respond(status, &answer.into_message(id))
         }
         Response::Running(call) => stream_call(Arc::clone(engine), call, id.clone()),
-        Response::Subscription(acknowledged) => {
+        Response::Subscription(acknowledged, notifications) => {
             let (events, body) = event_stream();
             events.send(&acknowledged);
-            tokio::spawn(async move { events.0.closed().await });
+            forward(notifications, events);
             body
         }
     }
+}
+
+/// Opens the stream on which a legacy session gets its notifications.
+fn open_standalone_stream(engine: &Engine, session: Option<String>) -> HttpResponse<ResponseBody> {
+    let Some(session) = session else { return empty(StatusCode::BAD_REQUEST) };
+    let mut state = engine.state.lock();
+    if !state.sessions.contains_key(&session) {
+        return empty(StatusCode::NOT_FOUND);
+    }
+    let (events, body) = event_stream();
+    forward(state.listeners.listen(None), events);
+    body
+}
+
+/// Sends notifications until the client leaves or the server restarts.
+fn forward(mut notifications: Notifications, events: EventSender) {
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                message = notifications.recv() => match message {
+                    Some(message) => events.send(&message),
+                    None => return,
+                },
+                () = events.0.closed() => return,
+            }
+        }
+    });
 }
 
 fn open_session(engine: &Engine, message: &Value) -> HttpResponse<ResponseBody> {

@@ -1,5 +1,6 @@
 //! The fake server, as a client of this workspace sees it.
 
+mod changes;
 mod faults;
 mod features;
 mod support;
