@@ -5,15 +5,28 @@
 
 mod common;
 
+use std::error::Error;
+use std::io::{Write, stdout};
 use std::time::Duration;
 
-use bowline::{Client, ErrorKind};
+use bowline::{Client, ErrorKind, Server};
 use serde_json::{Map, Value};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
-    let [tool, arguments @ ..] = &*rest else { return Err("which tool?".into()) };
+    let ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
+    run(server, &rest, ctrl_c, &mut stdout()).await
+}
+
+/// Calls the tool that comes first in `rest` with the arguments after it, until `stop` ends.
+pub(crate) async fn run(
+    server: Server,
+    rest: &[String],
+    stop: impl Future<Output = ()>,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let [tool, arguments @ ..] = rest else { return Err("which tool?".into()) };
     // A value that is not JSON is a string: `count=3` is a number, `city=Oslo` is not.
     let arguments: Map<String, Value> = arguments
         .iter()
@@ -24,26 +37,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server).await?;
     let mut call = client.call(tool).arguments(&arguments).timeout(Duration::from_secs(60)).start();
     let mut progress = call.progress();
-    let shown = tokio::spawn(async move {
-        // Ends with the call.
-        while let Some(step) = progress.next().await {
-            eprintln!("{} of {:?}: {}", step.progress, step.total, step.message.unwrap_or_default());
-        }
-    });
-    let result = tokio::select! {
-        result = &mut call => result,
-        _ = tokio::signal::ctrl_c() => {
-            call.cancel();
-            call.await
+    let mut stop = std::pin::pin!(stop);
+    let result = loop {
+        tokio::select! {
+            biased;
+            Some(report) = progress.next() => {
+                writeln!(out, "{} of {:?}: {}", report.progress, report.total, report.message.unwrap_or_default())?;
+            }
+            result = &mut call => break result,
+            () = &mut stop => {
+                call.cancel();
+                break call.await;
+            }
         }
     };
-    shown.await?;
     match result {
         Ok(result) => {
             let failed = if result.is_error { "failed: " } else { "" };
-            println!("{failed}{} ({} attempts)", result.text(), result.report.attempts);
+            writeln!(out, "{failed}{} ({} attempts)", result.text(), result.report.attempts)?;
         }
-        Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => eprintln!("canceled"),
+        Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => writeln!(out, "canceled")?,
         Err(error) => return Err(error.into()),
     }
     client.close().await;

@@ -5,25 +5,41 @@
 
 mod common;
 
-use bowline::Client;
-use bowline::host::{FormRequest, Host};
-use bowline::types::ElicitResult;
+use std::error::Error;
+use std::io::{Write, stdout};
 
-/// Asks at the terminal.
-async fn ask(request: FormRequest) -> ElicitResult {
-    let FormRequest { server, form, .. } = request;
-    println!("{server} asks: {}\n{}? [y/n]", form.message, form.defaults().as_str());
-    let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
-    let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
-    // The host checks the content before it is sent.
-    if yes { ElicitResult::Accept(Some(form.defaults())) } else { ElicitResult::Decline }
-}
+use bowline::host::{FormRequest, Host};
+use bowline::view::ElicitResult;
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
-    let client = Client::builder(server).handler(Host::new().on_form(ask)).connect().await?;
-    println!("{}", client.call_tool(rest.first().ok_or("which tool?")?, &()).await?.text());
+    run(server, rest.first().ok_or("which tool?")?, ask_at_terminal, &mut stdout()).await
+}
+
+/// Asks a question at the terminal. Returns whether the answer is yes.
+fn ask_at_terminal(question: String) -> bool {
+    println!("{question}? [y/n]");
+    matches!(std::io::stdin().lines().next(), Some(Ok(line)) if line.trim() == "y")
+}
+
+/// Calls a tool. `ask` puts the questions of the server to a person, and may block.
+pub(crate) async fn run(
+    server: Server,
+    tool: &str,
+    ask: fn(String) -> bool,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let host = Host::new().on_form(move |request: FormRequest| async move {
+        let FormRequest { server, form, .. } = request;
+        let question = format!("{server} asks: {}\n{}", form.message, form.defaults().as_str());
+        let agreed = tokio::task::spawn_blocking(move || ask(question)).await.unwrap_or(false);
+        // The host checks the content before it is sent.
+        if agreed { ElicitResult::Accept(Some(form.defaults())) } else { ElicitResult::Decline }
+    });
+    let client = Client::builder(server).handler(host).connect().await?;
+    writeln!(out, "{}", client.call_tool(tool, &()).await?.text())?;
     client.close().await;
     Ok(())
 }

@@ -5,19 +5,26 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, _) = common::server_and_rest()?;
+    run(server, &mut stdout()).await
+}
+
+pub(crate) async fn run(server: Server, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     let tools = client.list_tools_full().await?;
     for tool in &tools.items {
-        println!("{}\t{}", tool.name, tool.description().unwrap_or_default());
+        writeln!(out, "{}\t{}", tool.name, tool.description().unwrap_or_default())?;
     }
     // An invalid tool does not hide the others; it is listed here.
     for dropped in &tools.dropped {
-        eprintln!("left out: tool {} of its page: {}", dropped.index, dropped.reason);
+        writeln!(out, "left out: tool {} of its page: {}", dropped.index, dropped.reason)?;
     }
     client.close().await;
     Ok(())

@@ -1,6 +1,7 @@
 //! The fake server, as a client of this workspace sees it.
 
 mod changes;
+mod examples;
 mod faults;
 mod features;
 mod support;

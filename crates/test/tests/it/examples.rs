@@ -1,0 +1,283 @@
+//! The examples of the library, with fake servers.
+#![expect(clippy::duplicate_mod, reason = "each example declares the module that all share")]
+
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/agent.rs"]
+mod agent;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/call.rs"]
+mod call;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/elicitation.rs"]
+mod elicitation;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/registry.rs"]
+mod registry;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/subscribe.rs"]
+mod subscribe;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/tools.rs"]
+mod tools;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use bowline::Server;
+use bowline_test::{Elicited, FakeHttpServer, FakeServer, ToolContext, ToolError};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use tokio::sync::watch;
+
+/// What an example has written so far.
+#[derive(Clone, Default)]
+struct Output(watch::Sender<String>);
+
+impl Output {
+    fn text(&self) -> String {
+        self.0.borrow().clone()
+    }
+
+    async fn wait_for(&self, part: &str) {
+        self.0.subscribe().wait_for(|text| text.contains(part)).await.unwrap();
+    }
+}
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send_modify(|text| text.push_str(std::str::from_utf8(bytes).unwrap()));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn serve(server: FakeServer) -> FakeHttpServer {
+    server.serve_http().await.unwrap()
+}
+
+/// A URL where nobody listens: the port was free a moment ago.
+fn closed_url() -> String {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    format!("http://{address}/mcp")
+}
+
+fn eras() -> [FakeServer; 2] {
+    [FakeServer::new(), FakeServer::modern()]
+}
+
+/// A tool that reports progress and returns, or goes on forever.
+async fn knit(context: ToolContext, arguments: Value) -> Result<String, ToolError> {
+    context.progress(1.0, Some(2.0), Some("half"));
+    if arguments["forever"] == true {
+        std::future::pending::<()>().await;
+    }
+    context.progress(2.0, Some(2.0), None);
+    Ok(format!("knitted {}", arguments["what"].as_str().unwrap_or_default()))
+}
+
+#[tokio::test]
+async fn call_shows_progress_and_result() {
+    for server in eras() {
+        let server = serve(server.async_tool("knit", knit)).await;
+        let (rest, mut out) = (["knit", "what=socks", "size=3"].map(String::from), Output::default());
+        call::run(server.server(), &rest, std::future::pending(), &mut out).await.unwrap();
+        assert_eq!(out.text(), "1 of Some(2.0): half\n2 of Some(2.0): \nknitted socks (1 attempts)\n");
+        assert_eq!(server.calls("knit"), [json!({ "what": "socks", "size": 3 })]);
+    }
+}
+
+#[tokio::test]
+async fn call_is_canceled() {
+    let server = serve(FakeServer::new().async_tool("knit", knit)).await;
+    let (rest, mut out) = (["knit", "forever=true"].map(String::from), Output::default());
+    let shown = out.clone();
+    let stop = async move { shown.wait_for("half").await };
+    call::run(server.server(), &rest, stop, &mut out).await.unwrap();
+    assert_eq!(out.text(), "1 of Some(2.0): half\ncanceled\n");
+    assert!(server.received().iter().any(|one| one.method == "notifications/cancelled"));
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_their_descriptions() {
+    for server in eras() {
+        let server = server.tool("knit", |_| "").tool("purl", |_| "");
+        let server = serve(server.define("purl", json!({ "description": "Purls." }))).await;
+        let mut out = Output::default();
+        tools::run(server.server(), &mut out).await.unwrap();
+        assert_eq!(out.text(), "knit\t\npurl\tPurls.\n");
+    }
+}
+
+/// A tool that asks with a form.
+async fn order(context: ToolContext, _: Value) -> Result<String, ToolError> {
+    let size = json!({ "type": "string", "default": "large" });
+    let schema = json!({ "type": "object", "properties": { "size": size } });
+    Ok(match context.elicit_form("Which size?", schema).await? {
+        Elicited::Accept(form) => format!("a {} one", form["size"].as_str().unwrap_or_default()),
+        Elicited::Decline | Elicited::Cancel => "none".to_owned(),
+    })
+}
+
+#[tokio::test]
+async fn elicitation_accepts_the_defaults_or_declines() {
+    // A question that is put otherwise is declined.
+    let agree: fn(String) -> bool = |asked| asked == "fake asks: Which size?\n{\"size\":\"large\"}";
+    let decline: fn(String) -> bool = |_| false;
+    for (ask, expected) in [(agree, "a large one\n"), (decline, "none\n")] {
+        for server in eras() {
+            let (server, mut out) = (serve(server.async_tool("order", order)).await, Output::default());
+            elicitation::run(server.server(), "order", ask, &mut out).await.unwrap();
+            assert_eq!(out.text(), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn registry_shows_connections_and_statuses() {
+    let (a, b) = (serve(FakeServer::new().name("a")).await, serve(FakeServer::modern().name("b")).await);
+    let down = Server::http("down", closed_url()).build().unwrap();
+    let mut out = Output::default();
+    let shown = out.clone();
+    let stop = async {
+        for line in ["a connected\n", "b connected\n", "down disconnected: connection refused"] {
+            shown.wait_for(line).await;
+        }
+    };
+    registry::run(vec![a.server(), b.server(), down], stop, &mut out).await.unwrap();
+    let text = out.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 6, "{text}");
+    assert_eq!(lines[3..5], ["a: ready, recovered 0 times", "b: ready, recovered 0 times"]);
+    // It may be connecting again.
+    assert!(lines[5].starts_with("down: ") && lines[5].ends_with("recovered 0 times"), "{text}");
+}
+
+#[tokio::test]
+async fn subscribe_prints_changes() {
+    for server in eras() {
+        let server = serve(server.resource("note:///1", "first")).await;
+        let mut out = Output::default();
+        let shown = out.clone();
+        let stop = async {
+            shown.wait_for("subscribed to").await;
+            server.update_resource("note:///1", "second");
+            shown.wait_for("parts").await;
+        };
+        subscribe::run(server.server(), "note:///1", stop, &mut out).await.unwrap();
+        assert_eq!(out.text(), "subscribed to note:///1\nnote:///1 changed: 1 parts\n");
+    }
+}
+
+/// A server with a tool for each thing that the agent does.
+fn shop(server: FakeServer) -> FakeServer {
+    let server = server.name("shop").async_tool("knit", knit).tool("shy", |_| "here");
+    server.async_tool("interview", |context, _| async move {
+        let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+        let Elicited::Accept(form) = context.elicit_form("Who are you?", schema).await? else {
+            return Err(ToolError::new("declined"));
+        };
+        let content = json!({ "type": "text", "text": "Which knot?" });
+        let messages = json!([{ "role": "user", "content": content }]);
+        let question = json!({ "messages": messages, "maxTokens": 9 });
+        let knot = context.request("sampling/createMessage", question).await?;
+        let roots = context.request("roots/list", json!({})).await?;
+        Ok(json!([form["name"], knot["content"]["text"], roots["roots"][0]["name"]]).to_string())
+    })
+}
+
+fn write_servers(shop: &FakeHttpServer, other: &FakeHttpServer) -> NamedTempFile {
+    let servers = json!({ "mcpServers": {
+        "shop": { "url": shop.url() },
+        "other": { "url": other.url() },
+        "down": { "url": closed_url() },
+    } });
+    let file = NamedTempFile::with_suffix(".json").unwrap();
+    std::fs::write(file.path(), servers.to_string()).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn agent_runs_a_model() {
+    for (era, recoveries) in [(FakeServer::new(), 1), (FakeServer::modern(), 0)] {
+        let (server, other) =
+            (serve(shop(era)).await, serve(FakeServer::new().tool("echo", |args| args)).await);
+        // It appears later.
+        server.remove_tool("shy");
+        let file = write_servers(&server, &other);
+        let shown = Output::default();
+        let screen = shown.clone();
+        let screen = Arc::new(move |line: String| screen.0.send_modify(|text| text.extend([&*line, "\n"])));
+        let mut turn = 0;
+        let model = async |request: &Value| {
+            turn += 1;
+            let has_shy = request["tools"].to_string().contains("shop__shy");
+            let (name, input) = match turn {
+                1 => ("shop__knit", json!({ "what": "socks" })),
+                2 => ("shop__interview", json!({})),
+                3 => ("shop__knit", json!({ "forever": true })),
+                4 => {
+                    assert!(!has_shy, "{request}");
+                    server.restore_tool("shy");
+                    shown.wait_for(r#"event: shop tools: added ["shy"], removed []"#).await;
+                    ("other__echo", json!({ "text": "ready" }))
+                }
+                5 => {
+                    assert!(has_shy, "{request}");
+                    server.restart().await;
+                    ("shop__shy", json!({}))
+                }
+                6 => ("shop__missing", json!({})),
+                _ => return None,
+            };
+            let stop_at = if turn == 3 { json!(1) } else { Value::Null };
+            Some(json!({ "name": name, "input": input, "stop_at": stop_at }))
+        };
+        agent::run(file.path(), model, screen).await.unwrap();
+
+        let text = shown.text();
+        let is_event = |line: &&str| line.starts_with("event: ");
+        let (events, lines): (Vec<_>, Vec<_>) = text.lines().partition(is_event);
+        // A server that is down is connecting now and then, and the system has its own words for it.
+        let lines = lines.iter().map(|line| line.split(": tcp connect error").next().unwrap_or_default());
+        let lines = lines.collect::<Vec<_>>().join("\n").replace("connecting", "backing off");
+        assert_eq!(lines, EXPECTED_AGENT.trim().replace("{recoveries}", &recoveries.to_string()), "{text}");
+        for event in ["shop connected", "other connected", "down disconnected"] {
+            let event = format!("event: {event}");
+            assert_eq!(events.iter().filter(|shown| **shown == event).count(), 1, "{event}: {text}");
+        }
+        server.assert_called("shy", 1);
+        assert_eq!(server.calls("knit").len(), 2);
+        // In the modern era the end of the stream cancels.
+        let canceled = server.received().iter().any(|one| one.method == "notifications/cancelled");
+        assert_eq!(canceled, recoveries == 1);
+    }
+}
+
+const EXPECTED_AGENT: &str = r#"
+3 tools
+left out: down: the server is backing off: connection refused
+call: shop__knit {"what":"socks"}
+progress: 1 of 2
+progress: 2 of 2
+result: knitted socks
+call: shop__interview {}
+form: shop asks: Who are you?
+sampling: shop asks for 9 tokens
+result: ["Ada","A bowline.","project"]
+call: shop__knit {"forever":true}
+progress: 1 of 2
+failed: the person stopped this call
+call: other__echo {"text":"ready"}
+result: {"text":"ready"}
+call: shop__shy {}
+result: here
+call: shop__missing {}
+failed: there is no tool "shop__missing"
+down: backing off, recovered 0 times
+other: ready, recovered 0 times
+shop: ready, recovered {recoveries} times
+"#;
