@@ -219,6 +219,18 @@ impl Client {
         self.connection().events.report_calls();
     }
 
+    /// Emits [`Event::Stderr`] for each line that the server's process writes to stderr from now
+    /// on, also after it was restarted. Has no effect on servers that are reached by URL.
+    ///
+    /// Lines are left out while more than 255 events wait to be received, so that a server that
+    /// writes without end displaces no other event; the next line says how many. Whether or not
+    /// this was called, the last lines before a failure are in its
+    /// [`Fault`](bowline_proto::fault::Fault), and all lines are logged with the `tracing` target
+    /// `bowline::stderr` at level `DEBUG`.
+    pub fn report_stderr(&self) {
+        self.connection().events.report_stderr();
+    }
+
     /// Requests the server's log messages, from this level up. They arrive as events.
     ///
     /// A legacy server is told now and after every restart; one without logging is an error. A

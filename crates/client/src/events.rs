@@ -28,8 +28,24 @@ pub enum Event {
     ListChanged(Arc<ListChange>),
     /// A request ended; see [`Client::report_calls`](crate::Client::report_calls).
     CallEnded(Arc<CallEnded>),
+    /// The process of the server wrote a line to stderr; see
+    /// [`Client::report_stderr`](crate::Client::report_stderr).
+    Stderr(Arc<StderrLine>),
     /// This many events were missed here, because they were not received in time.
     Missed(u64),
+}
+
+/// A line that the process of a server wrote to stderr.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StderrLine {
+    /// The line without its end, at most 1,024 bytes and then `…` if it was longer. The values of
+    /// the configured environment are redacted, and invalid UTF-8 is replaced by U+FFFD. It is
+    /// untrusted, and its control characters are those that the server wrote.
+    pub text: Box<str>,
+    /// Number of lines that were left out between the previous event of this kind and this one,
+    /// because too many events waited to be received.
+    pub skipped: u64,
 }
 
 /// How a list differs from the previous one. Holds names or URIs, sorted. They are untrusted.

@@ -194,7 +194,7 @@ pub use connection::{CallOptions, List};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
     ConnectionEvent, ConnectionEventKind, Event, EventItem, EventReceiver, EventSender, ListChange, ListKind,
-    Notification, Topic, channel as event_channel,
+    Notification, StderrLine, Topic, channel as event_channel,
 };
 #[cfg(feature = "skills")]
 pub use features::skills;

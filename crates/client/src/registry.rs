@@ -50,6 +50,7 @@ pub struct RegistryBuilder {
     handler: Option<Arc<dyn Handler>>,
     track_tools: bool,
     report_calls: bool,
+    report_stderr: bool,
     layers: Vec<Arc<dyn Layer>>,
     events: EventSender<ServerEvent>,
 }
@@ -124,6 +125,7 @@ struct RegistryContext {
     handler: Option<Arc<dyn Handler>>,
     track_tools: bool,
     report_calls: bool,
+    report_stderr: bool,
     layers: Vec<Arc<dyn Layer>>,
     connect_permits: Semaphore,
     turn_duration: Duration,
@@ -153,6 +155,7 @@ impl Registry {
             handler: None,
             track_tools: false,
             report_calls: false,
+            report_stderr: false,
             layers: Vec::new(),
             events: EventSender::new(EVENT_BUFFER),
         }
@@ -293,6 +296,15 @@ impl RegistryBuilder {
         self
     }
 
+    /// Emits [`Event::Stderr`] for each line that a server's process writes to stderr, of all
+    /// servers; see [`Client::report_stderr`]. Lines are left out while more than 1,023 events of
+    /// the registry wait to be received.
+    #[must_use]
+    pub fn report_stderr(mut self) -> Self {
+        self.report_stderr = true;
+        self
+    }
+
     /// Adds a layer to the clients of all servers, which sees a request before the layers of
     /// [`RegistryBuilder::client_builder`]; see [`Layer`].
     #[must_use]
@@ -316,6 +328,7 @@ impl RegistryBuilder {
             handler: self.handler,
             track_tools: self.track_tools,
             report_calls: self.report_calls,
+            report_stderr: self.report_stderr,
             layers: self.layers,
             connect_permits: Semaphore::new(self.concurrency),
             turn_duration: self.turn_limit,

@@ -148,6 +148,11 @@ impl StdioServer {
         self.send_order(&ProcessOrder::Stdout(bytes.into()));
     }
 
+    /// Makes the newest process write these bytes on stderr, unchanged.
+    pub fn write_stderr(&self, bytes: impl Into<Vec<u8>>) {
+        self.send_order(&ProcessOrder::StderrText(bytes.into()));
+    }
+
     /// Returns a handle for other tasks, usable also after the server is dropped.
     pub fn control(&self) -> Control {
         self.control.clone()

@@ -70,6 +70,7 @@ pub use list::{RunningProcess, RunningServer, list};
 pub use mark::MARK_VARIABLE;
 pub use one_shot::{OneShot, OneShotOutput, program_name};
 pub use reader::ProcessReader;
+pub use stderr::StderrListener;
 pub use sweep::{Orphan, sweep};
 #[cfg(unix)]
 pub use watchdog::WatchdogGuard;
@@ -99,6 +100,9 @@ pub struct Launch<'a> {
     /// Whether the watchdog ends the server if this process is killed. Has no effect on Windows,
     /// where a job object does.
     pub watchdog: bool,
+    /// Receives each line that the server writes to stderr; `None` if nobody wants them. The log
+    /// and the tail get them in any case.
+    pub stderr: Option<&'a StderrListener>,
 }
 
 /// How long a process may take to end before stronger means are used. Default 2 s each.
@@ -151,7 +155,7 @@ pub struct Handle {
 /// May query the user's login shell for its PATH, once in the life of this program and for at most
 /// three seconds. Dropping the future starts nothing.
 pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
-    let Launch { name, stdio, limit, grace, records, watchdog } = launch;
+    let Launch { name, stdio, limit, grace, records, watchdog, stderr: listener } = launch;
     let cwd = resolve_working_dir(stdio)?;
     let mut environment = environment::filter_inherited(env::vars_os());
     for (name, value) in &stdio.env {
@@ -195,7 +199,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let _ = (records, watchdog);
     let (phase_tx, phase) = watch::channel(ProcessPhase::Running);
     let reader = ProcessReader::new(reader, phase.clone(), tail.clone(), redactor);
-    let stderr = StderrReader::new(group.stderr(), tail.clone(), name);
+    let stderr = StderrReader::new(group.stderr(), tail.clone(), name, listener.cloned());
     #[cfg(unix)]
     let descendants = group.descendants().clone();
     let supervisor = Supervisor {

@@ -20,6 +20,18 @@ pub struct Launch<'a> {
     pub grace: Grace,
     pub records: Option<&'a Path>,
     pub watchdog: bool,
+    pub stderr: Option<&'a StderrListener>,
+}
+
+/// Receives the stderr of a process, of which there is none.
+#[derive(Clone, Debug)]
+pub struct StderrListener(());
+
+impl StderrListener {
+    /// Creates a listener that is never called.
+    pub fn new(_listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(())
+    }
 }
 
 /// How long a process may take to end.

@@ -326,6 +326,13 @@ impl Driver {
     fn spawn_process(&self, attempt: Attempt, stdio: Program) {
         let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
         let watchdog = self.watchdog;
+        // Does not keep the connection alive: the process may end a little later.
+        let weak = Arc::downgrade(&connection);
+        let stderr = process::StderrListener::new(move |line| {
+            if let Some(connection) = weak.upgrade() {
+                connection.events.emit_stderr(line);
+            }
+        });
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,
@@ -334,6 +341,7 @@ impl Driver {
                 grace: process::Grace::default(),
                 records: records.as_deref(),
                 watchdog,
+                stderr: Some(&stderr),
             };
             let news = match process::spawn(launch).await {
                 Ok(process) => {

@@ -1,10 +1,11 @@
 //! What subscribers of a connection learn: its events and its statistics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender};
+use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender, StderrLine};
 use crate::status::Health;
 
 /// The subscribers of one connection, and its statistics.
@@ -13,6 +14,10 @@ pub(crate) struct ConnectionEvents {
     health: Mutex<Health>,
     /// Whether the end of each call is an event.
     report_calls: AtomicBool,
+    /// Whether each line that the server's process writes to stderr is an event.
+    report_stderr: AtomicBool,
+    /// Number of lines of stderr that were left out since the last one that was not.
+    skipped_stderr: Mutex<u64>,
 }
 
 impl ConnectionEvents {
@@ -21,6 +26,8 @@ impl ConnectionEvents {
             sender: EventSender::new(EVENT_BUFFER),
             health: Mutex::default(),
             report_calls: AtomicBool::new(false),
+            report_stderr: AtomicBool::new(false),
+            skipped_stderr: Mutex::default(),
         }
     }
 
@@ -41,6 +48,22 @@ impl ConnectionEvents {
     /// Whether the end of a call is worth an event: it was asked for, and somebody receives it.
     pub(crate) fn reports_calls(&self) -> bool {
         self.report_calls.load(Ordering::Relaxed) && self.has_subscribers()
+    }
+
+    pub(crate) fn report_stderr(&self) {
+        self.report_stderr.store(true, Ordering::Relaxed);
+    }
+
+    /// Emits a line of stderr, if that was asked for. A line that finds many events waiting is
+    /// counted and left out, so that a flood neither grows the queue nor displaces other events.
+    pub(crate) fn emit_stderr(&self, line: &str) {
+        if !self.report_stderr.load(Ordering::Relaxed) || !self.has_subscribers() {
+            return;
+        }
+        let mut skipped = self.skipped_stderr.lock();
+        let line = StderrLine { text: line.into(), skipped: *skipped };
+        let is_sent = self.sender.offer(Event::Stderr(Arc::new(line)));
+        *skipped = if is_sent { 0 } else { *skipped + 1 };
     }
 
     /// Whether an event stream, a hook or a relay subscribes to the events of this connection.

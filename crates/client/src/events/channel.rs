@@ -108,11 +108,26 @@ impl<T> EventSender<T> {
     /// Sends a value to all receivers. Without a receiver, or after the channel was closed, it is
     /// dropped.
     pub fn send(&self, value: T) {
+        self.send_below(value, usize::MAX);
+    }
+
+    /// Sends a value that is less important than others: only while fewer values wait than a
+    /// quarter of the capacity, so that a flood of such values displaces no other value. Returns
+    /// false if it was dropped for that reason.
+    pub(crate) fn offer(&self, value: T) -> bool {
+        self.send_below(value, (self.0.0.capacity / 4).max(1))
+    }
+
+    /// Sends a value, unless at least `limit` values wait. Returns false if they do.
+    fn send_below(&self, value: T, limit: usize) -> bool {
         let channel = &self.0.0;
         let (missed, wakers) = {
             let mut state = channel.state();
             if state.receivers == 0 || state.closed {
-                return;
+                return true;
+            }
+            if state.pending.len() >= limit {
+                return false;
             }
             let missed = if state.pending.len() >= channel.capacity { state.pop_first() } else { None };
             let unread = state.receivers;
@@ -122,6 +137,7 @@ impl<T> EventSender<T> {
         // Not under the lock: waking a task and dropping a value may run arbitrary code.
         wake_all(wakers);
         drop(missed);
+        true
     }
 
     /// Closes the channel, though other senders may exist.

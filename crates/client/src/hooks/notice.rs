@@ -40,9 +40,11 @@ impl Notice {
         let life = match event {
             Event::Connection(life) => Some(life),
             Event::Notification(said) if said.topic() == Topic::ToolsChanged => None,
-            Event::Notification(_) | Event::ListChanged(_) | Event::CallEnded(_) | Event::Missed(_) => {
-                return None;
-            }
+            Event::Notification(_)
+            | Event::ListChanged(_)
+            | Event::CallEnded(_)
+            | Event::Stderr(_)
+            | Event::Missed(_) => return None,
         };
         let fault = life.and_then(|life| life.cause.as_ref());
         Some(Self {

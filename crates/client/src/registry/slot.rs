@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{Feed, RegistryContext, ServerEvent, ServerState, ServerStatus, connect_in_turn};
 use crate::client::Client;
-use crate::events::{ConnectionEvent, Event, EventSender};
+use crate::events::{ConnectionEvent, Event, EventSender, StderrLine};
 use crate::hooks::Hooks;
 use crate::status::Health;
 
@@ -84,6 +84,9 @@ impl Slot {
                 }
                 if common.report_calls {
                     client.report_calls();
+                }
+                if common.report_stderr {
+                    client.report_stderr();
                 }
                 tokio::spawn(forward_events(
                     Arc::clone(&self.name),
@@ -269,8 +272,18 @@ async fn close_parts(client: Option<Client>, hooks: Option<Hooks>) {
 
 /// Forwards the events of one client to the subscribers of the registry.
 async fn forward_events(server: Arc<str>, mut feed: Feed, events: EventSender<ServerEvent>) {
+    let mut skipped = 0;
     while let Some(event) = feed.next().await {
+        let server = Arc::clone(&server);
         // There may be no subscriber.
-        events.send(ServerEvent { server: Arc::clone(&server), event });
+        let Event::Stderr(line) = event else {
+            events.send(ServerEvent { server, event });
+            continue;
+        };
+        // As in a client, a flood of lines must not displace other events.
+        let line = StderrLine { text: line.text.clone(), skipped: skipped + line.skipped };
+        let left_out = line.skipped + 1;
+        let is_sent = events.offer(ServerEvent { server, event: Event::Stderr(Arc::new(line)) });
+        skipped = if is_sent { 0 } else { left_out };
     }
 }

@@ -36,6 +36,7 @@ mod schema;
 mod sessions;
 mod single_execution;
 mod skills;
+mod stderr;
 mod streams;
 mod subscriptions;
 mod support;

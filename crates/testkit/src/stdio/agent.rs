@@ -51,6 +51,11 @@ async fn carry_out(mut orders: mpsc::UnboundedReceiver<ProcessOrder>, up: &Uplin
                 stdout.write_all(&bytes).await?;
                 stdout.flush().await?;
             }
+            ProcessOrder::StderrText(bytes) => {
+                let mut stderr = tokio::io::stderr();
+                stderr.write_all(&bytes).await?;
+                stderr.flush().await?;
+            }
             ProcessOrder::Stderr(count) => flood_stderr(count).await?,
             ProcessOrder::Exit(code) | ProcessOrder::Die(code) => return Ok(code),
             ProcessOrder::Spawn => {

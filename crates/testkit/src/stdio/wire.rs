@@ -31,6 +31,8 @@ pub(super) enum ProcessOrder {
     Stdout(Vec<u8>),
     /// Write this many bytes on stderr.
     Stderr(u64),
+    /// Write this on stderr.
+    StderrText(Vec<u8>),
     /// Exit after all earlier orders.
     Exit(i32),
     /// Exit at once, whatever earlier orders are left.
@@ -72,6 +74,7 @@ impl ProcessOrder {
         match self {
             Self::Stdout(bytes) => write_frame(to, b'o', bytes).await,
             Self::Stderr(count) => write_frame(to, b'e', &count.to_be_bytes()).await,
+            Self::StderrText(bytes) => write_frame(to, b'r', bytes).await,
             Self::Exit(code) => write_frame(to, b'x', &code.to_be_bytes()).await,
             Self::Die(code) => write_frame(to, b'd', &code.to_be_bytes()).await,
             Self::Spawn => write_frame(to, b's', &[]).await,
@@ -84,6 +87,7 @@ impl ProcessOrder {
         Ok(match tag {
             b'o' => Self::Stdout(body),
             b'e' => Self::Stderr(u64::from_be_bytes(fixed_bytes(&body)?)),
+            b'r' => Self::StderrText(body),
             b'x' => Self::Exit(i32::from_be_bytes(fixed_bytes(&body)?)),
             b'd' => Self::Die(i32::from_be_bytes(fixed_bytes(&body)?)),
             b's' => Self::Spawn,

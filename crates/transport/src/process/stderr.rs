@@ -4,6 +4,7 @@
 //! the server cannot block on it; it is written to the log, and attached to faults.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use memchr::memchr;
@@ -24,6 +25,32 @@ pub(super) struct StderrTail {
     /// Whether the incomplete line is longer than the part that is kept.
     is_truncated: bool,
     redactor: Arc<Redactor>,
+}
+
+/// Receives the lines that a server writes to stderr, one at a time and in order. It is called
+/// within the task that reads them, so it must not block.
+///
+/// A line has at most 1,024 bytes, with `…` after one that was cut; the values of the configured
+/// environment are redacted, invalid UTF-8 is replaced by U+FFFD, and blank lines are left out.
+/// Server text: untrusted, with whatever control characters the server wrote.
+#[derive(Clone)]
+pub struct StderrListener(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl StderrListener {
+    /// Creates a listener from a function.
+    pub fn new(listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(listener))
+    }
+
+    pub(super) fn notify(&self, line: &str) {
+        (self.0)(line);
+    }
+}
+
+impl fmt::Debug for StderrListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StderrListener").finish_non_exhaustive()
+    }
 }
 
 impl StderrTail {

@@ -18,7 +18,7 @@ use super::Grace;
 use super::group::Group;
 #[cfg(unix)]
 use super::record::RecordFile;
-use super::stderr::StderrTail;
+use super::stderr::{StderrListener, StderrTail};
 use crate::pipe::PipeWriter;
 
 /// Lifecycle phase of a server process.
@@ -210,20 +210,26 @@ async fn sleep_until_deadline(deadline: Option<Instant>) {
     }
 }
 
-/// Reads stderr into its tail and the log.
+/// Reads stderr into its tail and the log, and tells the listener.
 pub(super) struct StderrReader {
     io: Option<ChildStderr>,
     buffer: BytesMut,
     tail: Arc<Mutex<StderrTail>>,
     server: String,
+    listener: Option<StderrListener>,
 }
 
 /// How many bytes of stderr are read at once.
 const STDERR_READ_SIZE: usize = 16 * 1024;
 
 impl StderrReader {
-    pub(super) fn new(io: Option<ChildStderr>, tail: Arc<Mutex<StderrTail>>, server: &str) -> Self {
-        Self { io, buffer: BytesMut::new(), tail, server: server.to_owned() }
+    pub(super) fn new(
+        io: Option<ChildStderr>,
+        tail: Arc<Mutex<StderrTail>>,
+        server: &str,
+        listener: Option<StderrListener>,
+    ) -> Self {
+        Self { io, buffer: BytesMut::new(), tail, server: server.to_owned(), listener }
     }
 
     fn is_open(&self) -> bool {
@@ -236,7 +242,12 @@ impl StderrReader {
         self.buffer.clear();
         self.buffer.reserve(STDERR_READ_SIZE);
         let read = io.read_buf(&mut self.buffer).await;
-        let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{}", line.escape_debug());
+        let log = |line: &str| {
+            tracing::debug!(target: "bowline::stderr", server = self.server, "{}", line.escape_debug());
+            if let Some(listener) = &self.listener {
+                listener.notify(line);
+            }
+        };
         let mut tail = self.tail.lock();
         if matches!(read, Ok(1..)) {
             tail.push(&self.buffer, log);
@@ -273,7 +284,7 @@ mod tests {
         let supervisor = Supervisor {
             group,
             writer,
-            stderr: StderrReader::new(None, Arc::default(), "files"),
+            stderr: StderrReader::new(None, Arc::default(), "files", None),
             grace: Grace { eof: Duration::ZERO, term: Duration::ZERO },
             stop: Arc::default(),
             phase: watch::Sender::new(ProcessPhase::Running),

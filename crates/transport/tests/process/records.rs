@@ -19,6 +19,7 @@ async fn start_recorded(script: &str, folder: &Path) -> Process {
         grace: SHORT_GRACE,
         records: Some(folder),
         watchdog: true,
+        stderr: None,
     };
     within(spawn(launch)).await.unwrap()
 }
@@ -269,6 +270,7 @@ async fn a_handle_that_is_dropped_is_forgotten() {
         grace: LONG_GRACE,
         records: Some(folder.path()),
         watchdog: true,
+        stderr: None,
     };
     let mut process = within(spawn(launch)).await.unwrap();
     read_only_record(folder.path());

@@ -46,7 +46,9 @@ pub(crate) async fn start(stdio: &Program, grace: Grace) -> Process {
 }
 
 pub(crate) async fn try_start(stdio: &Program, grace: Grace) -> Result<Process, Fault> {
-    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None, watchdog: true })).await
+    let launch =
+        Launch { name: "test", stdio, limit: LIMIT, grace, records: None, watchdog: true, stderr: None };
+    within(spawn(launch)).await
 }
 
 /// Fails a test that hangs.

@@ -216,3 +216,15 @@ async fn receiver_has_one_waker() {
     drop(receiver);
     assert!(sender.0.0.state().wakers.is_empty());
 }
+
+/// A value that is offered is taken only while less than a quarter of the queue is full.
+#[test]
+fn offered_values_leave_room_for_others() {
+    let (sender, mut receiver) = channel(8);
+    assert_eq!([1, 2, 3, 4].map(|value| sender.offer(value)), [true, true, false, false]);
+    (10..16).for_each(|value| sender.send(value));
+    assert_eq!(drain(&mut receiver), [1, 2, 10, 11, 12, 13, 14, 15], "none was missed");
+    assert!(sender.offer(5));
+    drop(receiver);
+    assert!([6, 7, 8].iter().all(|value| sender.offer(*value)), "nobody misses what nobody receives");
+}

@@ -32,6 +32,7 @@ pub(crate) async fn run_as_host_if_requested() {
         grace: LONG_GRACE,
         records: Some(&folder),
         watchdog,
+        stderr: None,
     };
     let _process = spawn(launch).await.unwrap();
     // Exits when its stdin is closed, also by a test that was killed itself.
