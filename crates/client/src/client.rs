@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_config::{IntoServer, Server};
 use bowline_proto::client::negotiation::Peer;
@@ -20,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallMeter, CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink,
-    MAX_MESSAGE_BYTES, PromptClock, Target, Tracer,
+    CallMeter, CallOptions, ClientDeclaration, Connection, ConnectionSetup, DEFAULT_LIST_CHANGE_DELAY,
+    Driver, LiveLink, MAX_MESSAGE_BYTES, PromptClock, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -65,6 +66,7 @@ pub struct Builder {
     cache: CacheChoice,
     tracer: Option<Tracer>,
     layers: Vec<Arc<dyn Layer>>,
+    list_change_delay: Duration,
     tasks: bool,
     session: Option<SavedSession>,
     auth: Option<Auth>,
@@ -96,6 +98,7 @@ impl Client {
             cache: CacheChoice::default(),
             tracer: None,
             layers: Vec::new(),
+            list_change_delay: DEFAULT_LIST_CHANGE_DELAY,
             tasks: true,
             session: None,
             auth: None,
@@ -200,6 +203,8 @@ impl Client {
     /// Fetches the server's tools on every new connection and whenever the server announces a
     /// change, and emits what changed as an [`Event`]. Otherwise a list is compared only when a
     /// caller fetches it again.
+    ///
+    /// After an announcement it is fetched with a short delay; see [`Builder::list_change_delay`].
     ///
     /// Must be called within a tokio runtime.
     pub fn track_tools(&self) {
@@ -452,6 +457,17 @@ impl Builder {
         self
     }
 
+    /// Sets the time between the announcement of a change and the fetch of a tracked list (default
+    /// 200 ms): a server that changes many elements often announces each, and all announcements
+    /// within this time cost one fetch. It only delays [`Event::ListChanged`]; the notification
+    /// itself is an event at once. With zero the list is fetched at once, and announcements during a
+    /// fetch still cost one more fetch together. See [`Client::track_tools`].
+    #[must_use]
+    pub fn list_change_delay(mut self, delay: Duration) -> Self {
+        self.list_change_delay = delay;
+        self
+    }
+
     /// Adds layers that see a request before the other ones.
     pub(crate) fn outer_layers(mut self, layers: &[Arc<dyn Layer>]) -> Self {
         self.layers.splice(..0, layers.iter().cloned());
@@ -514,6 +530,7 @@ impl Builder {
             cache,
             tracer,
             layers,
+            list_change_delay,
             tasks,
             session,
             auth: _,
@@ -533,6 +550,7 @@ impl Builder {
             handler,
             tracer,
             layers: layers.into(),
+            list_change_delay,
             saved_session: session,
             auth,
             prompt_clock: asking,

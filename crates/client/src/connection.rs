@@ -38,6 +38,7 @@ use link::live::Links;
 pub(crate) use link::live::LiveLink;
 pub(crate) use link::target::{MAX_MESSAGE_BYTES, Target};
 use link::wire::Wire;
+pub(crate) use lists::DEFAULT_LIST_CHANGE_DELAY;
 use lists::Lists;
 pub use lists::fetch::List;
 use login::Login;

@@ -24,7 +24,9 @@ pub enum Event {
     Notification(Notification),
     /// The state of the connection changed.
     Connection(ConnectionEvent),
-    /// A list was fetched again and differs from the previous one.
+    /// A list was fetched again and differs from the previous one. A tracked list is fetched a
+    /// moment after the server announced a change; see
+    /// [`Builder::list_change_delay`](crate::Builder::list_change_delay).
     ListChanged(Arc<ListChange>),
     /// A request ended; see [`Client::report_calls`](crate::Client::report_calls).
     CallEnded(Arc<CallEnded>),

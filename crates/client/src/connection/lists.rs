@@ -22,6 +22,8 @@ use catalog::Catalog;
 use result_cache::ResultCache;
 use tracking::ListTracking;
 
+pub(crate) use tracking::DEFAULT_LIST_CHANGE_DELAY;
+
 /// What is known of the lists of one server.
 #[derive(Default)]
 pub(crate) struct Lists {

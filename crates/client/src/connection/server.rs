@@ -22,6 +22,8 @@ pub(crate) struct ServerSettings {
     pub(crate) timeouts: Timeouts,
     /// Maximum time that a call waits for a server that is down.
     pub(crate) reconnect_wait: Duration,
+    /// Delay before a tracked list is fetched after the server announced a change.
+    pub(crate) list_change_delay: Duration,
     /// Configured transport: `stdio`, `http` or `sse`.
     pub(crate) transport: &'static str,
     pub(crate) declaration: ClientDeclaration,

@@ -9,6 +9,7 @@ use bowline_proto::wire::{self, Message, outgoing};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::support::{PipeEnd, io_pair};
 
@@ -86,4 +87,33 @@ async fn tl_10_list_refreshes_do_not_queue_up() {
     wait_past_debounce(&client).await;
     assert_eq!(*asked.borrow(), 3);
     client.close().await;
+}
+
+/// TL-10: a tracked list is fetched exactly the configured delay after the announcement of a
+/// change; by default 200 ms.
+#[tokio::test(start_paused = true)]
+async fn tl_10_list_change_delay_is_the_configured_one() {
+    for (delay, expected) in [(None, 200), (Some(0), 0), (Some(60_000), 60_000)] {
+        let ((reader, writer), theirs) = io_pair();
+        let ((sender, mut asked), (_gate, held)) = (watch::channel(0), watch::channel(false));
+        let (change, changes) = mpsc::channel(1);
+        tokio::spawn(serve(theirs, sender, held, changes));
+        let entry = Server::stdio("slow", "none").build().unwrap().with_protocol(Protocol::Legacy);
+        let mut builder = Client::builder(entry);
+        if let Some(delay) = delay {
+            builder = builder.list_change_delay(Duration::from_millis(delay));
+        }
+        let client = builder.connect_io(reader, writer).await.unwrap();
+        client.track_tools();
+        asked.wait_for(|asked| *asked == 1).await.unwrap();
+        client.list_tools().await.unwrap();
+        asked.wait_for(|asked| *asked == 2).await.unwrap();
+        let announced = Instant::now();
+        change.send(()).await.unwrap();
+        asked.wait_for(|asked| *asked == 3).await.unwrap();
+        // A timer fires up to one millisecond late.
+        let (taken, expected) = (announced.elapsed(), Duration::from_millis(expected));
+        assert!(taken >= expected && taken <= expected + Duration::from_millis(2), "{delay:?}: {taken:?}");
+        client.close().await;
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_config::Server;
 use bowline_proto::client::calls::Calls;
@@ -48,6 +49,8 @@ pub(crate) struct ConnectionSetup {
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) layers: Layers,
+    /// Delay before a tracked list is fetched after the server announced a change.
+    pub(crate) list_change_delay: Duration,
     /// A session to resume.
     pub(crate) saved_session: Option<SavedSession>,
     /// The login identity used with this server; `None` if it needs no login.
@@ -98,6 +101,7 @@ impl Driver {
                 name: Arc::from(server.name),
                 timeouts: server.timeouts,
                 reconnect_wait: server.reconnect_wait,
+                list_change_delay: setup.list_change_delay,
                 declaration: setup.declaration,
                 tracer: setup.tracer,
                 layers: setup.layers,

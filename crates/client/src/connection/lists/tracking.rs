@@ -134,7 +134,7 @@ impl Connection {
             if self.lists.tracking.is_tracked(list) && self.lists.tracking.pending_lists.lock().insert(list) {
                 let (connection, live) = (Arc::clone(self), Arc::clone(&live));
                 self.background.spawn(async move {
-                    tokio::time::sleep(CHANGE_SETTLE_DELAY).await;
+                    tokio::time::sleep(connection.server.list_change_delay).await;
                     let looking = connection.lists.tracking.refresh_lock.lock().await;
                     // From here on another announcement causes another fetch, which waits for this
                     // one; at most one can wait.
@@ -150,5 +150,6 @@ impl Connection {
 const ALL_LISTS: [&str; 4] =
     [method::TOOLS_LIST, method::PROMPTS_LIST, method::RESOURCES_LIST, method::TEMPLATES_LIST];
 
-/// Delay before a changed list is fetched, since a server often announces many changes at once.
-const CHANGE_SETTLE_DELAY: Duration = Duration::from_millis(200);
+/// Default delay before a changed list is fetched, since a server often announces many changes at
+/// once.
+pub(crate) const DEFAULT_LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
