@@ -1,11 +1,15 @@
 //! [`Subscription`]: notifications about one resource, the same in both eras (RS-03, RS-04).
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bowline_proto::client::session::Status;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
+use futures_core::Stream;
 
 use super::Feature;
 use crate::client::Client;
@@ -15,13 +19,16 @@ use crate::events::{Event, EventReceiver, Topic};
 use crate::status::StatusWatch;
 
 /// Changes of one resource, from the moment of subscribing. It survives reconnects; after each, the
-/// resource counts as changed, since notifications may have been missed.
+/// resource counts as changed, since notifications may have been missed. It is a [`Stream`], and
+/// [`Subscription::next`] needs no further crate.
 ///
 /// Dropping it unsubscribes, unless someone else is still subscribed to the same resource.
 pub struct Subscription {
     demand: ResourceDemand,
     events: EventReceiver<Event>,
     status: StatusWatch,
+    /// Waits for the end of the subscription, from the first poll on.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
 /// A changed resource, which should be read again.
@@ -73,7 +80,7 @@ impl Client {
                 }
             }
         }
-        Ok(Subscription { demand: wanted, events, status })
+        Ok(Subscription { demand: wanted, events, status, end: None })
     }
 }
 
@@ -88,28 +95,46 @@ impl Subscription {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<ResourceChange> {
-        loop {
-            let event = tokio::select! {
-                biased;
-                event = self.events.next() => event,
-                _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
-                () = self.demand.client.connection().session.subscriptions.wait_for_refusal(&self.demand.uri) => return None,
-            };
-            match event? {
-                Event::Notification(said) => {
-                    if let Topic::ResourceUpdated { uri } = said.topic()
-                        && is_within(&uri, &self.demand.uri)
-                    {
-                        return Some(ResourceChange { uri, inferred: said.inferred });
-                    }
-                }
-                // An update may be among the missed events.
-                Event::Missed(_) => {
-                    return Some(ResourceChange { uri: self.demand.uri.to_string(), inferred: true });
-                }
-                _ => {}
+        poll_fn(|cx| self.poll_change(cx)).await
+    }
+
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<ResourceChange>> {
+        // Changes from before the end are received before it.
+        while let Poll::Ready(event) = Pin::new(&mut self.events).poll_next(cx) {
+            let Some(event) = event else { return Poll::Ready(None) };
+            if let Some(change) = self.change_from_event(event) {
+                return Poll::Ready(Some(change));
             }
         }
+        let (demand, status) = (&self.demand, &self.status);
+        let end = self.end.get_or_insert_with(|| Box::pin(demand.ended(status.clone())));
+        ready!(end.as_mut().poll(cx));
+        // A finished future must not be polled again; another one ends as well.
+        self.end = None;
+        Poll::Ready(None)
+    }
+
+    fn change_from_event(&self, event: Event) -> Option<ResourceChange> {
+        match event {
+            Event::Notification(said) => match said.topic() {
+                Topic::ResourceUpdated { uri } if is_within(&uri, &self.demand.uri) => {
+                    Some(ResourceChange { uri, inferred: said.inferred })
+                }
+                _ => None,
+            },
+            // An update may be among the missed events.
+            Event::Missed(_) => Some(ResourceChange { uri: self.demand.uri.to_string(), inferred: true }),
+            _ => None,
+        }
+    }
+}
+
+/// Ends where [`Subscription::next`] returns `None`.
+impl Stream for Subscription {
+    type Item = ResourceChange;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResourceChange>> {
+        self.poll_change(cx)
     }
 }
 
@@ -130,6 +155,17 @@ impl ResourceDemand {
     fn new(client: Client, uri: &str) -> (Self, u64) {
         let want = client.connection().session.subscriptions.demand_resource(uri);
         (Self { client, uri: uri.into() }, want)
+    }
+
+    /// Waits until the connection is closed or the server has ended the subscription.
+    fn ended(&self, mut status: StatusWatch) -> impl Future<Output = ()> + Send + Sync + use<> {
+        let (client, uri) = (self.client.clone(), Arc::clone(&self.uri));
+        async move {
+            tokio::select! {
+                _ = status.wait_for(|status| *status == Status::Closed) => {}
+                () = client.connection().session.subscriptions.wait_for_refusal(&uri) => {}
+            }
+        }
     }
 }
 

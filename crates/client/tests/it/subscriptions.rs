@@ -75,6 +75,28 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
     }
 }
 
+/// A subscription is a stream of its changes that ends with the connection.
+#[tokio::test]
+async fn subscription_is_a_stream() {
+    use futures_util::StreamExt as _;
+
+    for (name, running, server) in run_everywhere(script()).await {
+        let client = Client::connect(server).await.unwrap();
+        let changes = client.subscribe("a:1").await.unwrap();
+        let read = tokio::spawn(changes.map(|change| change.uri).take(2).collect::<Vec<_>>());
+        for _ in 0..2 {
+            assert!(running.announce_resource("a:1") > 0, "{name}");
+        }
+        let uris = timeout(TEST_TIMEOUT, read).await.expect("two changes are enough").unwrap();
+        assert_eq!(uris, ["a:1", "a:1"], "{name}");
+
+        let rest = tokio::spawn(client.subscribe("a:2").await.unwrap().collect::<Vec<_>>());
+        client.close().await;
+        let rest = timeout(TEST_TIMEOUT, rest).await.expect("the stream ends").unwrap();
+        assert_eq!(rest, [], "{name}");
+    }
+}
+
 /// RS-03: a server without the capability gets no request.
 #[tokio::test]
 async fn rs_03_no_subscription_without_the_capability() {
