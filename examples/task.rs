@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
     let client = Client::connect(server).await?;
     let result = match client.call_tool_task(tool, &arguments, &CallOptions::new()).await? {
-        TaskOrResult::Result(result) => result.into_result(),
+        TaskOrResult::Result(result) => result,
         // The handle can be stored and used by another process.
         TaskOrResult::Task(handle) => {
             let options = CallOptions::new().on_task(|task| {

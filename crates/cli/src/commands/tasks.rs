@@ -220,7 +220,7 @@ impl TaskCommand<'_> {
                         let message = format!("timed out; the task is still {}", describe_status(&task));
                         Err(TaskError::Reported(self.unfinished_failure(message, id, &task)))
                     }
-                    (result, _) => Ok(self.check_result(client, kept, result?).await),
+                    (result, _) => Ok(self.check_result(client, kept, result?.into_result()).await),
                 }
             })
             .await;
@@ -246,7 +246,7 @@ impl TaskCommand<'_> {
                 return Err(TaskError::Reported(self.unfinished_failure(message, id, &task)));
             }
             let result = client.wait_task(handle, &CallOptions::new()).await?;
-            Ok(self.check_result(client, kept, result).await)
+            Ok(self.check_result(client, kept, result.into_result()).await)
         });
         let (result, kept) = ended.await?;
         self.show_result(kept.as_ref(), viewer, result)

@@ -23,7 +23,7 @@ use crate::connection::{
     TaskProgress, TaskWait, poll_options, tool_name,
 };
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
-use crate::report::ToolResult;
+use crate::report::{Outcome, ToolResult};
 
 /// The response to a call that may become a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,10 +151,33 @@ impl Client {
     /// server keeps the task, or a day if the server does not say. Any change of state counts as
     /// progress.
     ///
+    /// The report, in the result or the error, is that of the wait and not of the call that created
+    /// the task: its attempts are the requests about the task that were sent.
+    ///
     /// Dropping the future leaves the task running: it can be waited for again.
-    pub async fn wait_task(&self, handle: &TaskHandle, options: &CallOptions) -> Result<CallToolResult> {
+    pub async fn wait_task(&self, handle: &TaskHandle, options: &CallOptions) -> Result<ToolResult> {
+        let meter = Arc::new(CallMeter::start());
+        match self.wait_task_metered(handle, options, &meter).await {
+            Ok(result) => {
+                let outcome = if result.is_error { Outcome::ToolError } else { Outcome::Done };
+                Ok(ToolResult { result, report: meter.report(outcome) })
+            }
+            Err(error) => {
+                let report = meter.report(error.outcome());
+                Err(error.with_report(report))
+            }
+        }
+    }
+
+    async fn wait_task_metered(
+        &self,
+        handle: &TaskHandle,
+        options: &CallOptions,
+        meter: &Arc<CallMeter>,
+    ) -> Result<CallToolResult> {
         let method = method::TASKS_GET;
-        self.link_for_handle(handle, method).await?;
+        let live = self.connection().link_for_call(method, &CallOptions::new(), meter).await?;
+        self.check_dialect(handle, &live, method)?;
         let left = handle.ttl.map_or(DEFAULT_TASK_TTL, |ttl| {
             // The last poll is made after the lifetime has ended.
             ttl.saturating_sub(handle.age(SystemTime::now())).saturating_add(TTL_GRACE)
@@ -170,6 +193,7 @@ impl Client {
             limits: Limits { idle: options.idle.unwrap_or(total), total },
             options,
             drop_policy: TaskDropPolicy::Keep,
+            meter: Arc::clone(meter),
         };
         let result = Box::pin(self.connection().wait_for_task(followed)).await?;
         self.connection().server.decode_result(method, &result, CallToolResult::decode(&result))
@@ -231,8 +255,13 @@ impl Client {
     /// Returns a link whose revision has the handle's form of tasks.
     async fn link_for_handle(&self, handle: &TaskHandle, method: &str) -> Result<Arc<LiveLink>> {
         let live = self.live_link(method).await?;
-        if dialect(&live) == handle.dialect {
-            return Ok(live);
+        self.check_dialect(handle, &live, method)?;
+        Ok(live)
+    }
+
+    fn check_dialect(&self, handle: &TaskHandle, live: &LiveLink, method: &str) -> Result<()> {
+        if dialect(live) == handle.dialect {
+            return Ok(());
         }
         Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.connection().server.name, method))
     }
@@ -240,14 +269,14 @@ impl Client {
     async fn request_for_task(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
         let connection = self.connection();
         let options = poll_options(connection.server.timeouts.call, &CallOptions::new());
-        connection.request_for_task(method, &handle.id, None, options).await.map_err(
-            |failure| match failure {
-                Failure::Server(error) if error.code == code::INVALID_PARAMS => {
-                    Error::new(ErrorKind::Task(TaskEnd::NotFound), &connection.server.name, method)
-                }
-                failure => connection.server.request_error(method, failure),
-            },
-        )
+        let meter = Arc::new(CallMeter::start());
+        let answered = connection.request_for_task(method, &handle.id, None, options, meter).await;
+        answered.map_err(|failure| match failure {
+            Failure::Server(error) if error.code == code::INVALID_PARAMS => {
+                Error::new(ErrorKind::Task(TaskEnd::NotFound), &connection.server.name, method)
+            }
+            failure => connection.server.request_error(method, failure),
+        })
     }
 
     /// Calls a tool of 2025-11-25 that can only be called as a task, and waits for the result
@@ -272,6 +301,8 @@ impl Client {
                         limits: connection.server.limits(options),
                         options,
                         drop_policy: TaskDropPolicy::Cancel,
+                        // The requests about the task are no attempts of the call.
+                        meter: Arc::new(CallMeter::start()),
                     })
                     .await
             }

@@ -55,12 +55,15 @@ impl CallMeter {
 
     /// The report of the call, which ends now.
     pub(crate) fn report(&self, outcome: Outcome) -> CallReport {
+        let duration = clock::elapsed(self.started);
+        let waited = Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed));
         CallReport {
             outcome,
             attempts: self.attempts(),
-            waited: Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed)),
+            // Two requests about one task can wait at the same time.
+            waited: waited.min(duration),
             recoveries: self.recoveries.load(Ordering::Relaxed),
-            duration: clock::elapsed(self.started),
+            duration,
         }
     }
 }

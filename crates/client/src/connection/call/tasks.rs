@@ -25,7 +25,7 @@ use crate::clock;
 use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
 use crate::connection::server::ServerSettings;
-use crate::connection::{CallOptions, Connection, Failure, Wire};
+use crate::connection::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
 
@@ -44,6 +44,8 @@ pub(crate) struct TaskWait<'a> {
     pub(crate) limits: Limits,
     pub(crate) options: &'a CallOptions,
     pub(crate) drop_policy: TaskDropPolicy,
+    /// Counts the requests about the task.
+    pub(crate) meter: Arc<CallMeter>,
 }
 
 /// What happens to a task when its waiter is dropped.
@@ -78,12 +80,14 @@ impl Connection {
             limits,
             options: ask.options,
             drop_policy: TaskDropPolicy::Cancel,
+            // The requests about the task are no attempts of the call.
+            meter: Arc::new(CallMeter::start()),
         })
         .await
     }
 
     pub(crate) async fn wait_for_task(self: &Arc<Self>, followed: TaskWait<'_>) -> Result<Json> {
-        let TaskWait { method, handle, state, notifications, purpose, limits, options, drop_policy } =
+        let TaskWait { method, handle, state, notifications, purpose, limits, options, drop_policy, meter } =
             followed;
         let mut notifications = notifications.unwrap_or_else(|| self.events.subscribe());
         let mut watch = TaskGuard::new(self, handle, drop_policy);
@@ -108,6 +112,7 @@ impl Connection {
             work: None,
             fetch: None,
             last_fault: None,
+            meter,
         };
         if let Some(state) = state {
             doing.reporter.report_change(state);
@@ -144,6 +149,7 @@ impl Connection {
         id: &str,
         answers: Option<Json>,
         options: CallOptions,
+        meter: Arc<CallMeter>,
     ) -> impl Future<Output = Result<Json, Failure>> + Send + use<> {
         let connection = Arc::clone(self);
         let mut edit = Edit::new().set_str("taskId", id);
@@ -152,12 +158,24 @@ impl Connection {
         }
         let params = edit.apply(None).expect("a new object is one");
         async move {
-            let live = connection.wait_for_link(connection.server.link_timeout(&options)).await?;
-            let meter = &CallMeter::start();
-            let ask = CallRequest { method, params: Some(&params), options: &options, meter };
+            let live = connection.link_for_task(&options, &meter).await?;
+            let ask = CallRequest { method, params: Some(&params), options: &options, meter: &meter };
             let (_, result) = connection.send_with_retry(&live, ask).await?;
             Ok(result)
         }
+    }
+
+    /// Returns the live link, and waits for it if there is none.
+    async fn link_for_task(
+        &self,
+        options: &CallOptions,
+        meter: &CallMeter,
+    ) -> Result<Arc<LiveLink>, Failure> {
+        if let Some(live) = self.links.live() {
+            return Ok(live);
+        }
+        let _wait = meter.start_wait();
+        self.wait_for_link(self.server.link_timeout(options)).await
     }
 
     /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).
@@ -170,6 +188,7 @@ impl Connection {
                 &handle.id,
                 None,
                 poll_options(CANCEL_TIMEOUT, &CallOptions::new()),
+                Arc::new(CallMeter::start()),
             );
             return self.background.spawn_send(async move { drop(cancel.await) });
         };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
-use bowline_testkit::{TaskPlan, Tool};
+use bowline::{CallOptions, Client, ErrorKind, Execution, Outcome, TaskEnd, TaskHandle, TaskOrResult};
+use bowline_testkit::{Control, TaskPlan, Tool};
 use serde_json::json;
 
 use super::{start_work, task_methods, work_server};
@@ -120,4 +120,33 @@ async fn a_raw_call_is_not_followed() {
     assert!(matches!(now, TaskOrResult::Result(_)));
     client.close().await;
     assert_eq!(task_methods(&server), Vec::<String>::new());
+}
+
+/// A wait has a report of its own, in its result and in its error: what was sent about the task, and
+/// how long the server was waited for.
+#[tokio::test]
+async fn wait_for_a_task_has_a_report() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
+        let client = Client::connect(server).await.unwrap();
+        let handle = start_work(&client).await;
+        let options = CallOptions::new().timeout(Duration::from_millis(300));
+        let error = client.wait_task(&handle, &options).await.unwrap_err();
+        let report = error.report().expect("an error has the report");
+        assert_eq!(report.outcome, Outcome::Failed(Execution::Unknown), "{name}");
+        assert!(report.attempts >= 1 && report.duration >= Duration::from_millis(300), "{name}: {report:?}");
+
+        running.finish_task(&handle.id);
+        let before = task_requests(&running);
+        let done = client.wait_task(&handle, &CallOptions::new()).await.unwrap();
+        assert_eq!(done.text(), r#"{"n":1}"#, "{name}");
+        let sent = u32::try_from(task_requests(&running) - before).unwrap();
+        assert_eq!((done.report.outcome, done.report.attempts), (Outcome::Done, sent), "{name}");
+        assert_eq!(done.report.waited, Duration::ZERO, "{name}");
+        client.close().await;
+    }
+}
+
+/// Number of requests about tasks that the server received.
+fn task_requests(server: &Control) -> usize {
+    ["tasks/get", "tasks/result"].iter().map(|method| server.count(method)).sum()
 }

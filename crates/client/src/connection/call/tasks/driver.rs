@@ -14,7 +14,7 @@ use bowline_proto::wire::{Json, method};
 use crate::clock;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::options::TaskListener;
-use crate::connection::{CallOptions, Connection, Failure};
+use crate::connection::{CallMeter, CallOptions, Connection, Failure};
 use crate::error::Result;
 use crate::events::Event;
 
@@ -32,13 +32,15 @@ pub(super) struct TaskDriver<'a> {
     pub(super) fetch: PendingFuture<Result<Json, Failure>>,
     /// Why the last request got no answer; `None` if it got one.
     pub(super) last_fault: Option<Fault>,
+    pub(super) meter: Arc<CallMeter>,
 }
 
 impl TaskDriver<'_> {
     /// Starts an action. Returns the outcome if the task has ended.
     pub(super) fn perform(&mut self, action: Action) -> Option<TaskOutcome> {
         let request = |method, answers| {
-            self.connection.request_for_task(method, &self.handle.id, answers, self.request_options.clone())
+            let (options, meter) = (self.request_options.clone(), Arc::clone(&self.meter));
+            self.connection.request_for_task(method, &self.handle.id, answers, options, meter)
         };
         match action {
             Action::PollState => {
