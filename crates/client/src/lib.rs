@@ -85,6 +85,7 @@
 //! | `keyring` | | the key of that store in the system's keyring |
 //! | `export` | | logins exported and imported, encrypted with a passphrase |
 //! | `schema` | | checks of values against JSON Schema |
+//! | `schemars` | | JSON Schemas of Rust types |
 //! | `model` | | tools and results in the formats of model providers |
 //! | `sampling` | | a model provider that answers sampling requests |
 //! | `hooks` | | commands and webhooks when the state of a connection changes |

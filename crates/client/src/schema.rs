@@ -120,6 +120,32 @@ pub(crate) fn is_linear(pattern: &str) -> bool {
     options.build(&serde_json::json!({ "pattern": pattern })).is_ok()
 }
 
+/// The JSON Schema of a Rust type, in the dialect 2020-12: what the type accepts when it is
+/// deserialized. It is an `inputSchema` for the type of a tool's arguments, or the form of an
+/// elicitation for a flat struct.
+///
+/// ```
+/// use bowline::schema::{self, Schema};
+///
+/// #[derive(schemars::JsonSchema)]
+/// struct Search {
+///     query: String,
+///     limit: Option<u8>,
+/// }
+///
+/// let schema = Schema::compile(&schema::of::<Search>()).unwrap();
+/// assert!(schema.check(&r#"{ "query": "knots" }"#.parse().unwrap()).is_ok());
+/// assert!(schema.check(&r#"{ "limit": 3 }"#.parse().unwrap()).is_err());
+/// ```
+///
+/// # Panics
+/// If the type has a schema of its own making that is not JSON.
+#[cfg(feature = "schemars")]
+pub fn of<T: schemars::JsonSchema + ?Sized>() -> Json {
+    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
+    Json::encode(&schema).expect("a schema is JSON")
+}
+
 fn pattern_options() -> PatternOptions<Regex> {
     PatternOptions::regex().size_limit(MAX_PATTERN_BYTES)
 }

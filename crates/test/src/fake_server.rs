@@ -97,6 +97,38 @@ impl FakeServer {
         self.add_tool(name, Box::new(run))
     }
 
+    /// Adds a tool whose arguments are a Rust type. Its `inputSchema` is that of the type; a call
+    /// with arguments that do not fit is refused with the code -32602.
+    ///
+    /// ```
+    /// # use bowline_test::FakeServer;
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Knot {
+    ///     name: String,
+    ///     turns: u32,
+    /// }
+    ///
+    /// let server = FakeServer::new()
+    ///     .typed_tool("tie", |knot: Knot| format!("{} with {} turns", knot.name, knot.turns));
+    /// ```
+    #[cfg(feature = "schemars")]
+    pub fn typed_tool<A, R>(self, name: &str, run: impl Fn(A) -> R + Send + Sync + 'static) -> Self
+    where
+        A: schemars::JsonSchema + serde::de::DeserializeOwned,
+        R: IntoToolResult,
+    {
+        use crate::answer::INVALID_PARAMS;
+        use crate::tool::ToolError;
+
+        let schema: Value = bowline::schema::of::<A>().decode().expect("a schema is JSON");
+        let run = move |arguments| {
+            let arguments = serde_json::from_value(arguments)
+                .map_err(|error| ToolError::protocol(INVALID_PARAMS, error.to_string()))?;
+            Ok::<_, ToolError>(run(arguments).into_tool_result())
+        };
+        self.tool(name, run).define(name, json!({ "inputSchema": schema }))
+    }
+
     /// Adds an asynchronous tool. The [`ToolContext`] reports progress and sends requests to the
     /// client. The future is dropped when the call is canceled.
     pub fn async_tool<F>(

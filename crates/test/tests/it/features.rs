@@ -2,7 +2,11 @@
 
 use bowline::ErrorKind;
 use bowline::host::Host;
+use bowline::schema::Schema;
+use bowline::wire::Json;
 use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::support::everywhere;
@@ -126,4 +130,38 @@ async fn a_form_is_not_sent_to_a_client_that_did_not_declare_it() {
 #[should_panic(expected = "the tool echo ran 0 times instead of 1")]
 async fn a_missing_call_fails_the_assertion() {
     FakeServer::new().tool("echo", |args| args).serve_io().assert_called("echo", 1);
+}
+
+/// The schema of a typed tool is that of its type: it accepts what the type accepts, and arguments
+/// that do not fit are refused.
+#[tokio::test]
+async fn typed_tool_has_the_schema_of_its_arguments() {
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    struct Knot {
+        name: String,
+        turns: Option<u8>,
+    }
+    let add = |server: FakeServer| {
+        server.typed_tool("tie", |knot: Knot| format!("{} x{}", knot.name, knot.turns.unwrap_or(1)))
+    };
+    for (_server, client) in everywhere(&Host::new(), add).await {
+        let tools = client.list_tools().await.unwrap();
+        let schema = Schema::compile(&tools[0].input_schema).unwrap();
+        for (fits, arguments) in [
+            (true, json!({ "name": "bowline" })),
+            (true, json!({ "name": "bowline", "turns": 2 })),
+            (false, json!({ "turns": 2 })),
+            (false, json!({ "name": "bowline", "turns": 256 })),
+        ] {
+            let checked = schema.check(&Json::encode(&arguments).unwrap());
+            assert_eq!(checked.is_ok(), fits, "{arguments}");
+            match client.call_tool("tie", &arguments).await {
+                Ok(result) => assert!(fits && result.text().starts_with("bowline x"), "{arguments}"),
+                Err(error) => assert!(!fits && error.server_error().unwrap().code == -32602, "{error}"),
+            }
+        }
+        let knot = Knot { name: "bowline".into(), turns: Some(3) };
+        assert_eq!(client.call_tool("tie", &knot).await.unwrap().text(), "bowline x3");
+        client.close().await;
+    }
 }
