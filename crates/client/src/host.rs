@@ -73,6 +73,8 @@ pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Default)]
 pub struct Host {
     roots: Option<Roots>,
+    /// Fills `roots` for each request; see [`Host::on_roots`].
+    roots_closure: Option<Arc<closures::ListRoots>>,
     /// See [`Host::roots_wait`]; `None` is the default.
     roots_wait: Option<Duration>,
     elicit: Option<Arc<dyn Elicit>>,
@@ -95,6 +97,7 @@ impl Host {
     #[must_use]
     pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
         self.roots = Some(roots.into());
+        self.roots_closure = None;
         self
     }
 
@@ -140,7 +143,12 @@ impl Host {
     async fn handle_request(&self, request: ServerRequest) -> HandlerResult {
         match &*request.method {
             method::ROOTS_LIST => match &self.roots {
-                Some(roots) => roots.list_result(&request.server).await,
+                Some(roots) => {
+                    if let Some(list) = &self.roots_closure {
+                        roots.set(list().await);
+                    }
+                    roots.list_result(&request.server).await
+                }
                 None => Err(undeclared_error(&request.method)),
             },
             method::ELICIT => match self.elicit.as_deref().filter(|elicit| elicit.modes().supports_any()) {
@@ -163,7 +171,9 @@ impl Host {
 impl Handler for Host {
     fn capabilities(&self) -> Json {
         let mut edit = Edit::new();
-        let roots = json_object([("listChanged", Json::parse("true").ok())]);
+        // Nobody says when the list of a closure changes.
+        let is_announced = self.roots_closure.is_none();
+        let roots = json_object([("listChanged", Json::parse("true").ok().filter(|_| is_announced))]);
         if self.roots.is_some() {
             edit = edit.set("roots", &roots);
         }
@@ -194,7 +204,8 @@ impl Handler for Host {
     }
 
     fn roots_changed(&self) -> Option<RootChanges> {
-        self.roots.as_ref().map(|roots| Box::pin(WatchChanges::new(roots.subscribe())) as RootChanges)
+        let announced = self.roots.as_ref().filter(|_| self.roots_closure.is_none());
+        announced.map(|roots| Box::pin(WatchChanges::new(roots.subscribe())) as RootChanges)
     }
 
     fn roots_request_wait(&self) -> Duration {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use bowline_proto::wire::view::{ElicitResult, SamplingResult};
 
 use super::elicit::{Elicit, FormRequest, Modes, UrlRequest};
+use super::roots::{Root, Roots};
 use super::sample::{Sample, SampleRequest, SamplingRefusal};
 use super::{Host, HostFuture};
 
 type AskForm = dyn Fn(FormRequest) -> HostFuture<'static, ElicitResult> + Send + Sync;
+pub(super) type ListRoots = dyn Fn() -> HostFuture<'static, Vec<Root>> + Send + Sync;
 type AskUrl = dyn Fn(UrlRequest) -> HostFuture<'static, ElicitResult> + Send + Sync;
 
 /// The closures that ask a person.
@@ -58,6 +60,28 @@ impl Host {
         F: Future<Output = Result<SamplingResult, SamplingRefusal>> + Send + 'static,
     {
         self.sampling(SampleClosure(ask))
+    }
+
+    /// Sets the closure that lists the folders that servers should work in, and declares roots. It is
+    /// called for each request of a server. Replaces the list of [`Host::roots`].
+    ///
+    /// Changes are not announced: a legacy server that keeps the list learns of a change when it
+    /// asks again. Use [`Host::roots`] with [`Roots`] for a list whose changes are
+    /// announced.
+    ///
+    /// ```
+    /// use bowline::host::{Host, Root};
+    ///
+    /// let host = Host::new().on_roots(async || Root::folder(".").into_iter().collect());
+    /// ```
+    #[must_use]
+    pub fn on_roots<F>(mut self, list: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Vec<Root>> + Send + 'static,
+    {
+        self.roots = Some(Roots::new([]));
+        self.roots_closure = Some(Arc::new(move || Box::pin(list())));
+        self
     }
 
     fn use_elicit_closures(mut self) -> Self {

@@ -169,6 +169,29 @@ fn capabilities_are_those_of_the_parts() {
     assert_eq!(declared(host), json!({ "extensions": extensions }));
 }
 
+/// RT-01: a closure is asked for the roots each time. Nobody announces its changes, so none are
+/// declared; the later of list and closure counts.
+#[tokio::test]
+async fn rt_01_a_closure_lists_the_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::folder(folder.path()).unwrap();
+    let (count, listed) = (Arc::new(Mutex::new(0)), root.clone());
+    let host = Host::new().roots([]).on_roots(move || {
+        *count.lock() += 1;
+        let root = listed.clone().with_name(&format!("call {}", count.lock()));
+        async move { vec![root] }
+    });
+    assert_eq!(host.capabilities().decode::<Value>().unwrap(), json!({ "roots": {} }));
+    assert!(host.roots_changed().is_none());
+    for call in ["call 1", "call 2"] {
+        let expected = json!({ "roots": [{ "uri": root.uri(), "name": call }] });
+        assert_eq!(ask(&host, "roots/list", json!({})).await, Ok(expected));
+    }
+    let host = host.roots([]);
+    assert_eq!(host.capabilities().decode::<Value>().unwrap(), json!({ "roots": { "listChanged": true } }));
+    assert_eq!(ask(&host, "roots/list", json!({})).await, Ok(json!({ "roots": [] })));
+}
+
 /// RT-04: a request without a part is refused.
 #[tokio::test]
 async fn rt_04_without_a_part_there_is_no_answer() {
