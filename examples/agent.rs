@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bowline::host::{FormRequest, Host, Root, SampleRequest};
-use bowline::model::{Dialect, ModelContext, ModelOptions, ModelResult};
-use bowline::view::SamplingResult;
+use bowline::model::{ModelApi, ModelContext, ModelOptions, ModelResult};
+use bowline::types::SamplingResult;
 use bowline::{CallOptions, ConnectionEventKind, Event, EventReceiver, Registry, ServerEvent, config_file};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     // A server that is down stops nothing: it is left out, and joins when it is back.
     registry.settled().await;
 
-    let options = ModelOptions::new(Dialect::Anthropic);
+    let options = ModelOptions::new(ModelApi::Anthropic);
     let mut context = registry.model_context(&options).await;
     screen(format!("{} tools", context.tools.len()));
     for left_out in &context.omissions {

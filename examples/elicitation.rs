@@ -9,7 +9,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 
 use bowline::host::{FormRequest, Host};
-use bowline::view::ElicitResult;
+use bowline::types::ElicitResult;
 use bowline::{Client, Server};
 
 #[tokio::main]
