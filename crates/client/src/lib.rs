@@ -12,19 +12,29 @@
 //! | watch | [`Client::events`], [`Client::status`], [`Layer`], and `tracing` |
 //! | test a host | the crate `bowline-test` |
 //!
+//! The examples on this page run against a fake server when the documentation is tested; the lines
+//! that start it are hidden.
+//!
 //! # Connect
 //!
-//! ```no_run
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let fake = bowline_test::FakeServer::new()
+//! #     .tool("search", |args| format!("found {}", args["query"].as_str().unwrap_or_default()))
+//! #     .serve_http()
+//! #     .await?;
+//! # let url = fake.url();
 //! use bowline::{Client, Server};
 //! use serde_json::json;
 //!
-//! let client = Client::connect(Server::stdio("files", "my-mcp-server").args(["--root", "."])).await?;
+//! // `Server::stdio("files", "my-mcp-server").args(["--root", "."])` starts a program.
+//! let client = Client::connect(Server::http("docs", url)).await?;
 //! for tool in client.list_tools().await? {
 //!     println!("{}", tool.name);
 //! }
 //! let result = client.call_tool("search", &json!({ "query": "knots" })).await?;
-//! println!("{}", result.text());
+//! assert_eq!(result.text(), "found knots");
 //! client.close().await;
 //! # Ok(())
 //! # }
@@ -32,41 +42,146 @@
 //!
 //! # Call with progress
 //!
-//! ```no_run
-//! # async fn run(client: bowline::Client) -> bowline::Result<()> {
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let fake = bowline_test::FakeServer::new()
+//! #     .async_tool("index", |cx, _| async move {
+//! #         cx.progress(1.0, Some(2.0), None);
+//! #         cx.progress(2.0, Some(2.0), None);
+//! #         Ok::<_, bowline_test::ToolError>("indexed")
+//! #     })
+//! #     .serve_io();
+//! # let client = fake.connect().await?;
 //! use std::time::Duration;
 //!
 //! let mut call = client.call("index").timeout(Duration::from_secs(600)).start();
 //! let mut progress = call.progress();
 //! let show = async {
+//!     let mut steps = 0;
+//!     // Ends with the call.
 //!     while let Some(step) = progress.next().await {
-//!         println!("{}", step.progress);
+//!         println!("{} of {:?}", step.progress, step.total);
+//!         steps += 1;
 //!     }
+//!     steps
 //! };
-//! let (result, ()) = tokio::join!(call, show);
-//! println!("sent {} times", result?.report.attempts);
+//! let (result, steps) = tokio::join!(call, show);
+//! let result = result?;
+//! assert_eq!((&*result.text(), steps, result.report.attempts), ("indexed", 2, 1));
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Many servers
 //!
-//! ```no_run
-//! # async fn run() {
-//! use bowline::{Registry, Server};
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let fake = bowline_test::FakeServer::new().tool("search", |_| "found").serve_http().await?;
+//! # let url = fake.url();
+//! use bowline::{Registry, Server, ServerState};
 //!
-//! let files = Server::stdio("files", "my-mcp-server").build().expect("a valid entry");
-//! let docs = Server::http("docs", "https://example.com/mcp").build().expect("a valid entry");
-//! let registry = Registry::open([files, docs]);
-//! for server in registry.statuses() {
+//! let docs = Server::http("docs", url).build()?;
+//! let down = Server::http("down", "http://127.0.0.1:9/mcp").build()?;
+//! // `config_file::discover` gives a host the servers that its user configured.
+//! let registry = Registry::open([docs, down]);
+//! registry.settled().await;
+//! let statuses = registry.statuses();
+//! for server in &statuses {
 //!     println!("{}: {}", server.name, server.state.as_str());
 //! }
+//! // A server that is down is retried in the background, and stops nothing.
+//! assert_eq!(statuses[0].state, ServerState::Ready);
+//! assert_ne!(statuses[1].state, ServerState::Ready);
+//! let client = registry.get("docs").expect("a configured server");
+//! assert_eq!(client.call_tool("search", &()).await?.text(), "found");
 //! registry.close().await;
+//! # Ok(())
 //! # }
 //! ```
 //!
-//! Examples of a model loop, of logins and of tests are on the pages of `model`, `auth` and
-//! `bowline-test`.
+//! # A model loop
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let fake = bowline_test::FakeServer::new()
+//! #     .tool("add", |args| (args["a"].as_i64().unwrap_or(0) + args["b"].as_i64().unwrap_or(0)).to_string())
+//! #     .serve_http()
+//! #     .await?;
+//! # let server = bowline::Server::http("math", fake.url()).build()?;
+//! use bowline::model::{ModelApi, ModelOptions};
+//! use bowline::{CallOptions, Registry};
+//! use serde_json::json;
+//!
+//! let registry = Registry::open([server]);
+//! registry.settled().await;
+//! let context = registry.model_context(&ModelOptions::new(ModelApi::Anthropic)).await;
+//! let request = json!({ "system": context.instructions, "tools": context.definitions() });
+//! # assert_eq!(request["tools"][0]["name"], "math__add");
+//! // The provider's response to the request asks for this call.
+//! let (name, input) = ("math__add", json!({ "a": 40, "b": 2 }));
+//! let called = registry.call_model(&context, name, &input, &CallOptions::new()).await;
+//! // A failure is a result too, so that the model can correct itself.
+//! let result = called.unwrap_or_else(|error| context.error_result(&error));
+//! assert_eq!((&*result.text, result.is_error), ("42", false));
+//! # registry.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Log in
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use bowline_testkit::{Browser, Protection, Script, auth_server};
+//! # let login_server = auth_server().start().await;
+//! # let fake = Script::default().tool("echo").protected(Protection::with_auth_server(&login_server)).run().await;
+//! # let url = fake.url();
+//! # async fn open_in_browser(url: &str) -> String { Browser::new().follow(url).await }
+//! use bowline::auth::{Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
+//! use bowline::{Client, Server};
+//!
+//! struct Person;
+//!
+//! impl LoginPrompt for Person {
+//!     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+//!         // The browser returns to this machine by itself, or a person pastes where it ended up.
+//!         Box::pin(async move { PageReply::Pasted(open_in_browser(page.url.as_str()).await) })
+//!     }
+//!
+//!     fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
+//!         println!("type {} in at {}", code.code, code.url);
+//!         Box::pin(std::future::pending())
+//!     }
+//! }
+//!
+//! // `Auth::new` takes a store that keeps logins for the next run.
+//! let auth = Auth::in_memory().prompt(Person);
+//! let client = Client::builder(Server::http("mail", url)).auth(auth).connect().await?;
+//! assert_eq!(client.list_tools().await?.len(), 1);
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Test a host
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use bowline::Outcome;
+//! use bowline_test::FakeServer;
+//!
+//! let server = FakeServer::new().tool("pay", |_| "paid").serve_io();
+//! let client = server.connect().await?;
+//! assert_eq!(client.call_tool("pay", &()).await?.report.outcome, Outcome::Done);
+//! server.assert_called("pay", 1);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Features
 //!

@@ -182,6 +182,7 @@ async fn a_repeated_request_is_served_once() {
     assert_eq!(heard.recv().await, Some("asked"));
     assert!(heard.try_recv().is_err(), "asked once");
     client.close().await;
+    drop(client);
     // The handler does not outlive its link.
     assert_eq!(heard.recv().await, None);
 }

@@ -139,6 +139,7 @@ async fn el_10_url_elicitation_in_both_eras() {
             assert_eq!(done.as_deref(), Some("test: e1 is done"), "{name}");
         }
         client.close().await;
+        drop(client);
         assert!(seen.recv().await.is_none(), "{name}: nothing else was seen");
 
         // With a host that supports no URLs, a legacy server gets an error, and a modern one no
@@ -157,6 +158,7 @@ async fn el_10_url_elicitation_in_both_eras() {
             assert_eq!(running.count("tools/call"), calls + 1, "{name}: no retry");
         }
         client.close().await;
+        drop(client);
         assert!(seen.recv().await.is_none(), "{name}");
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
     }
