@@ -214,6 +214,9 @@
 //! discarded. A call that became a task is canceled with `tasks/cancel` only. Dropping any other
 //! future has no effect on the wire.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "auth")]
 pub mod auth;
 #[cfg(not(feature = "auth"))]
@@ -321,3 +324,8 @@ pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerSt
 pub use report::{CallEnded, CallReport, Outcome, ToolResult};
 pub use saved_session::SavedSession;
 pub use status::{Health, StatusWatch};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

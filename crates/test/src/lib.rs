@@ -87,3 +87,8 @@ pub use fake_server::FakeServer;
 pub use http::FakeHttpServer;
 pub use io::FakeIoServer;
 pub use tool::{Elicited, IntoToolResult, ToolContext, ToolError, ToolResult};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
