@@ -4,4 +4,5 @@ pub(crate) mod deny;
 pub(crate) mod doc_paths;
 pub(crate) mod features;
 mod length;
+pub(crate) mod package;
 pub(crate) mod purity;

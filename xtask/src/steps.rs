@@ -36,6 +36,8 @@ enum Step {
     Coverage,
     /// Licenses, banned crates, sources and known vulnerabilities of dependencies.
     Deny,
+    /// Packages for the registry are complete, and hold nothing else.
+    Package,
     /// Lints.
     Clippy,
     /// The library compiles with each of its features alone.
@@ -109,6 +111,7 @@ impl Step {
             Self::Paths => checks::doc_paths::run(workspace),
             Self::Coverage => coverage::check(workspace),
             Self::Deny => checks::deny::run(workspace),
+            Self::Package => checks::package::run(workspace),
             Self::Clippy => {
                 run_cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
