@@ -1,6 +1,7 @@
 //! Project tasks, run as `cargo xtask <task>`: everything that a contributor and CI run on the
 //! tree.
 
+mod api;
 mod bench;
 mod checks;
 mod conformance;
@@ -52,6 +53,9 @@ enum Task {
     /// Build the command as it is released, with a list of its dependencies inside, and its SBOM
     /// and checksums beside it.
     Release(release::Args),
+    /// Write the public interface of the library into the files that the test command compares it
+    /// with.
+    Api,
     /// Write the SBOM of the command, in CycloneDX JSON.
     Sbom(sbom::Args),
     /// Show which requirements of the protocol checklist the tests name.
@@ -59,6 +63,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = api::run_as_rustdoc() {
+        return code;
+    }
     let cli = Cli::parse();
     match run(cli.task) {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,6 +87,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Fuzz(args) => fuzz::run(&workspace, &args),
         Task::Release(args) => release::run(&workspace, &args),
+        Task::Api => api::write(&workspace),
         Task::Sbom(args) => sbom::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }

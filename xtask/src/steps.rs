@@ -7,7 +7,7 @@ use std::{fmt, process::Command, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, fuzz, shell, soak, tools, workspace::Workspace};
+use crate::{api, checks, conformance, coverage, fuzz, shell, soak, tools, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -48,6 +48,8 @@ enum Step {
     Loom,
     /// Documentation builds without warnings.
     Docs,
+    /// The public interface is the one that is listed in the tree.
+    Api,
     /// The official suite against our client.
     Conformance,
     /// Tests against third-party servers.
@@ -119,6 +121,7 @@ impl Step {
             Self::Tests => tests(workspace),
             Self::Loom => run_loom(workspace),
             Self::Docs => build_docs(workspace),
+            Self::Api => api::check(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => run_interop(workspace),
             Self::Soak => soak::run(workspace, &soak::Args::default()),
@@ -238,7 +241,7 @@ mod tests {
             TestArgs { only: vec![], skip: vec![Step::Fuzz, Step::Soak, Step::Interop, Step::Conformance] };
         let steps = args.select();
         assert_eq!(steps.first(), Some(&Step::Tools));
-        assert_eq!(steps.last(), Some(&Step::Docs));
+        assert_eq!(steps.last(), Some(&Step::Api));
     }
 
     #[test]
