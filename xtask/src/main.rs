@@ -11,6 +11,7 @@ mod glob;
 mod mutants;
 mod release;
 mod sbom;
+mod semver;
 mod shell;
 mod soak;
 mod steps;
@@ -56,6 +57,9 @@ enum Task {
     /// Write the public interface of the library into the files that the test command compares it
     /// with.
     Api,
+    /// Compare the public interface of the library with that of an earlier commit, and show what breaks
+    /// programs that use it.
+    Semver(semver::Args),
     /// Write the SBOM of the command, in CycloneDX JSON.
     Sbom(sbom::Args),
     /// Show which requirements of the protocol checklist the tests name.
@@ -88,6 +92,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Fuzz(args) => fuzz::run(&workspace, &args),
         Task::Release(args) => release::run(&workspace, &args),
         Task::Api => api::write(&workspace),
+        Task::Semver(args) => semver::run(&workspace, &args),
         Task::Sbom(args) => sbom::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }

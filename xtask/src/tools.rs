@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-pub(crate) use cargo_tool::{CARGO_AUDITABLE, CARGO_CYCLONEDX, CARGO_DENY, CARGO_MUTANTS, RUST_AUDIT_INFO};
+pub(crate) use cargo_tool::{
+    CARGO_AUDITABLE, CARGO_CYCLONEDX, CARGO_DENY, CARGO_MUTANTS, CARGO_SEMVER_CHECKS, RUST_AUDIT_INFO,
+};
 
 use crate::{shell, workspace::Workspace};
 

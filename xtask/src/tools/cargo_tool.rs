@@ -18,6 +18,9 @@ pub(crate) const CARGO_CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx
 pub(crate) const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
 /// The list of survivors was made with this version: another one makes other mutants.
 pub(crate) const CARGO_MUTANTS: CargoTool = CargoTool { name: "cargo-mutants", version: "27.1.0" };
+/// It reads the rustdoc JSON of the compilers of its time, so a newer compiler may need a newer one.
+pub(crate) const CARGO_SEMVER_CHECKS: CargoTool =
+    CargoTool { name: "cargo-semver-checks", version: "0.51.0" };
 pub(crate) const RUST_AUDIT_INFO: CargoTool = CargoTool { name: "rust-audit-info", version: "0.5.4" };
 
 impl CargoTool {
