@@ -40,7 +40,7 @@ enum Step {
     Package,
     /// Lints.
     Clippy,
-    /// The library compiles with each of its features alone.
+    /// The library compiles with each of its features alone, and so do the crates that use it.
     Features,
     /// Unit, integration and documentation tests.
     Tests,

@@ -1,4 +1,5 @@
-//! Checks that the library compiles with each of its cargo features alone, and with none.
+//! Checks that the library compiles with each of its cargo features alone, and with none, and that
+//! the crates that use it name the features that they need.
 
 use anyhow::{Context as _, Result};
 
@@ -9,6 +10,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     check(workspace, "")?;
     for feature in list_features(workspace)? {
         check(workspace, &feature)?;
+    }
+    for user in USERS {
+        let mut cargo = shell::cargo(workspace);
+        shell::run(cargo.args(["clippy", "--package", user, "--", "-D", "warnings"]))?;
     }
     Ok(())
 }
@@ -30,3 +35,7 @@ fn list_features(workspace: &Workspace) -> Result<Vec<String>> {
 }
 
 const PACKAGE: &str = "bowline";
+
+/// Published packages that use a part of the library. In the whole workspace they have all features,
+/// because the command does; compiled alone, they have those of their manifests.
+const USERS: [&str; 2] = ["bowline-gateway", "bowline-test"];
