@@ -136,6 +136,7 @@ struct Inner {
 
 impl Identity {
     /// Creates an identity without reading the store or sending a request.
+    #[doc(hidden)]
     pub fn new(setup: IdentitySetup) -> Self {
         let IdentitySetup { server, http, app, store, prompt, proxies } = setup;
         let http_client = AuthHttpClient::new(&http, proxies);
@@ -156,6 +157,7 @@ impl Identity {
     }
 
     /// Returns what signs the requests of the connection.
+    #[doc(hidden)]
     pub fn credentials(&self) -> Arc<dyn Credentials> {
         let inner = &self.inner;
         Arc::new(IdentityCredentials {

@@ -31,11 +31,12 @@ mod timed_prompt;
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_auth::IdentitySetup;
 pub use bowline_auth::{
     Account, AccountState, App, AuthError, AuthErrorKind, ClientOrigin, DeviceCode, ForeignHostChoice,
-    ForeignLoginHost, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome,
-    PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, Watch, accounts,
-    client_metadata_document, missing_scopes,
+    ForeignLoginHost, Identity, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome, PageReply, PendingLogin,
+    PromptFuture, RefreshState, RefusedRequest, Scheme, Watch, accounts, client_metadata_document,
+    missing_scopes,
 };
 #[cfg(feature = "export")]
 pub use bowline_auth::{Overwrite, export, export_accounts, import, import_with};

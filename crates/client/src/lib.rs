@@ -260,17 +260,20 @@ pub use bowline_config::{Config, HttpServer, IntoServer, Server, StdioServer};
 pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
-pub use bowline_proto::fault::{Cause, Evidence, Execution, Exit, Fault, Limit, Misbehavior, SpawnError};
+pub use bowline_proto::fault::{
+    Cause, Evidence, Execution, Exit, Fault, Limit, Misbehavior, Recovery, SpawnError,
+};
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire::{Defect, Id, Json, RpcError};
 
 /// The settings of servers, logins, sampling and hooks.
 pub mod config {
     pub use bowline_config::{
-        AppSettings, AuthSettings, ClientSettings, Config, Dpop, ElicitationPolicy, Grant, HeadersCommand,
-        Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue, KeyLocation, Program,
-        Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy, Secret, Server,
-        SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth, TokenSource, Transport,
+        AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Grant,
+        HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
+        KeyLocation, Program, Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy,
+        Secret, Server, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
+        TokenSource, Transport,
     };
     #[cfg(feature = "config")]
     pub use bowline_config::{
@@ -289,12 +292,12 @@ pub mod types {
     pub use bowline_proto::wire::view::{
         CacheHint, CacheScope, CallToolResult, Capabilities, ChoiceOption, Completion, Content,
         ContentAnnotations, DroppedElement, ElicitResult, Elicitation, EmbeddedResource, FeatureCapability,
-        Field, FieldKind, Form, GetPromptResult, Icon, Implementation, IncludeContext, JsonKind, ListItem,
-        LogLevel, LogMessage, MediaContent, ModelPreferences, Page, Progress, Prompt, PromptArgument,
-        PromptMessage, ReadResourceResult, Resource, ResourceBody, ResourceContents, ResourceTemplate, Role,
-        SamplingBlock, SamplingMessage, SamplingRequest, SamplingResult, SkillDescriptor, SkillFile,
-        SkillFiles, Task, TaskStatus, TaskSupport, TextContent, Tool, ToolAnnotations, ToolChoice, TurnError,
-        UrlElicitation, ViewError,
+        Field, FieldKind, Form, GetPromptResult, Icon, Implementation, IncludeContext, InputRequest,
+        InputRequests, JsonKind, JsonString, ListItem, LogLevel, LogMessage, MediaContent, ModelPreferences,
+        Page, Progress, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceBody,
+        ResourceContents, ResourceTemplate, Role, SamplingBlock, SamplingMessage, SamplingRequest,
+        SamplingResult, SkillDescriptor, SkillFile, SkillFiles, Task, TaskDialect, TaskStatus, TaskSupport,
+        TextContent, Tool, ToolAnnotations, ToolChoice, TurnError, UrlElicitation, ViewError,
     };
     pub use bowline_proto::wire::{code, method};
 }
