@@ -22,7 +22,7 @@ use crate::client::Client;
 use crate::connection::{CallMeter, CallOptions, CallRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{EventReceiver, EventSender, Received, channel};
-use crate::report::{Outcome, ToolResult};
+use crate::report::{CallReport, Outcome, ToolResult};
 
 /// A tool call that is being prepared; see [`Client::call`]. [`CallBuilder::start`] runs it in the
 /// background, and awaiting the builder runs it within the caller's own task.
@@ -239,7 +239,10 @@ impl Call {
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T> {
         let result = (&mut self).await?;
         let ToolResult { result, report } = result;
-        self.decode(&result).map_err(|error| error.with_report(report))
+        self.decode(&result).map_err(|error| {
+            let outcome = error.outcome();
+            error.with_report(CallReport { outcome, ..report })
+        })
     }
 
     fn decode<T: DeserializeOwned>(&self, result: &CallToolResult) -> Result<T> {

@@ -323,7 +323,7 @@ impl Client {
     }
 
     pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
-        self.connection().link_for_call(method, options, &CallMeter::start()).await
+        self.connection().link_for_call(method, options, &CallMeter::start()).await.map(|(live, _)| live)
     }
 
     /// Converts `params` to JSON; `null` means none.

@@ -41,9 +41,12 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StderrLine {
-    /// The line without its end, at most 1,024 bytes and then `…` if it was longer. The values of
-    /// the configured environment are redacted, and invalid UTF-8 is replaced by U+FFFD. It is
-    /// untrusted, and its control characters are those that the server wrote.
+    /// The line without its end. Of a line that is longer than 1,024 bytes it is the beginning,
+    /// and then `…`. Invalid UTF-8 is replaced by U+FFFD. It is untrusted, and its control
+    /// characters are those that the server wrote.
+    ///
+    /// Configured variables whose names say that they are secret, such as `API_KEY`, are redacted
+    /// where their values have at least 8 bytes. Other secrets are not known to the client.
     pub text: Box<str>,
     /// Number of lines that were left out between the previous event of this kind and this one,
     /// because too many events waited to be received.

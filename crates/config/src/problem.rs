@@ -2,7 +2,7 @@
 //! about it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[cfg(feature = "files")]
 use crate::keys::KeyTable as _;
@@ -65,17 +65,8 @@ pub enum ProblemKind {
 #[cfg(feature = "files")]
 impl Problem {
     /// Creates a problem of a file as a whole.
-    pub fn of_file(file: &Path, kind: ProblemKind, message: String, hint: String) -> Self {
-        Self {
-            file: file.to_owned(),
-            line: 1,
-            column: 1,
-            key: String::new(),
-            server: None,
-            kind,
-            message,
-            hint: Some(hint),
-        }
+    pub fn of_file(file: PathBuf, kind: ProblemKind, message: String, hint: String) -> Self {
+        Self { file, line: 1, column: 1, key: String::new(), server: None, kind, message, hint: Some(hint) }
     }
 
     /// Whether it leaves the store unknown: something is wrong with `[store]`, or the text could

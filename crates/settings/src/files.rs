@@ -292,7 +292,7 @@ impl UntrustedFile {
     /// Returns the note for [`Config::notes`].
     fn problem(&self) -> Problem {
         Problem::of_file(
-            &self.path,
+            self.path.clone(),
             ProblemKind::Ignored,
             format!("the file is not used: it {}", self.reason.describe()),
             self.reason.suggest_fix(&self.path),

@@ -66,24 +66,32 @@ impl Connection {
     }
 
     async fn link_and_perform(self: &Arc<Self>, ask: CallRequest<'_>) -> Result<Json> {
-        let live = self.link_for_call(ask.method, ask.options, ask.meter).await?;
+        let (live, left) = self.link_for_call(ask.method, ask.options, ask.meter).await?;
+        let ask = CallRequest { options: left.as_deref().unwrap_or(ask.options), ..ask };
         self.perform_unobserved(&live, ask).await.map(|(result, _)| result)
     }
 
-    /// Returns the live link, and waits for it if there is none.
+    /// Returns the live link, and waits for it if there is none. After a wait it also returns the
+    /// options for the rest of the call, whose total limit the wait has used up in part.
     pub(crate) async fn link_for_call(
         &self,
         method: &str,
         options: &CallOptions,
         meter: &CallMeter,
-    ) -> Result<Arc<LiveLink>> {
+    ) -> Result<(Arc<LiveLink>, Option<Box<CallOptions>>)> {
         if let Some(live) = self.links.live() {
-            return Ok(live);
+            return Ok((live, None));
         }
         let _wait = meter.start_wait();
+        let (begun, prompts) = (clock::now(), self.login.prompt_time());
         // Rare and large: boxed to keep it out of the future of every call.
         let ready = Box::pin(self.wait_for_link(self.server.link_timeout(options))).await;
-        ready.map_err(|failure| self.server.request_error(method, failure))
+        let live = ready.map_err(|failure| self.server.request_error(method, failure))?;
+        // What a person took to log in does not count.
+        let prompts = self.login.prompt_time().saturating_sub(prompts);
+        let waited = clock::elapsed(begun).saturating_sub(prompts);
+        let total = self.server.limits(options).total.saturating_sub(waited);
+        Ok((live, Some(Box::new(CallOptions { total: Some(total), ..options.clone() }))))
     }
 
     /// Sends a request on a given link and waits for its result. If the link is lost, the call
@@ -126,7 +134,8 @@ impl Connection {
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
     ) -> Result<(Json, bool)> {
-        let CallRequest { method, params, .. } = ask;
+        let CallRequest { method, params, meter, .. } = ask;
+        let (begun, waited) = (clock::now(), meter.waited());
         let delivered = match self.send_with_retry(live, ask).await {
             Err(Failure::Server(error)) if self.requires_url_elicitation(live, ask, &error) => {
                 Box::pin(self.elicit_urls_and_retry(live, ask, error)).await
@@ -142,7 +151,9 @@ impl Connection {
         if result_type(&result) == ResultType::Complete {
             return Ok((result, true));
         }
-        Box::pin(self.resolve_input_required(live, ask, result)).await.map(|result| (result, false))
+        // A person may have logged in during a wait, so waits do not count here.
+        let spent = clock::elapsed(begun).saturating_sub(meter.waited().saturating_sub(waited));
+        Box::pin(self.resolve_input_required(live, ask, result, spent)).await.map(|result| (result, false))
     }
 
     /// Sends a request and retries it on failure. Returns the link that answered if it is not

@@ -105,8 +105,11 @@ impl Login {
         let aside = || self.prompt_clock.total().saturating_sub(before);
         tokio::pin!(future);
         loop {
-            // While a prompt is open, the deadline moves with the clock.
-            let until = (deadline + aside()).max(clock::now() + PROMPT_POLL_INTERVAL);
+            let mut until = deadline + aside();
+            if self.prompt_clock.is_running() {
+                // The deadline moves with the clock, and would be reached again and again.
+                until = until.max(clock::now() + PROMPT_POLL_INTERVAL);
+            }
             tokio::select! {
                 biased;
                 done = &mut future => return (Some(done), aside()),

@@ -97,8 +97,10 @@ impl Client {
         name: &str,
         ask: CallRequest<'_>,
     ) -> Result<TaskOrResult<CallToolResult>> {
-        let (connection, CallRequest { method, options, .. }) = (self.connection(), ask);
-        let live = connection.link_for_call(method, options, ask.meter).await?;
+        let (connection, method) = (self.connection(), ask.method);
+        let (live, left) = connection.link_for_call(method, ask.options, ask.meter).await?;
+        let ask = CallRequest { options: left.as_deref().unwrap_or(ask.options), ..ask };
+        let options = ask.options;
         Feature::Tools.require(connection, &live.peer, method)?;
         let answered = |result: &Json| {
             let result = connection.server.decode_result(method, result, CallToolResult::decode(result));
@@ -176,7 +178,7 @@ impl Client {
         meter: &Arc<CallMeter>,
     ) -> Result<CallToolResult> {
         let method = method::TASKS_GET;
-        let live = self.connection().link_for_call(method, &CallOptions::new(), meter).await?;
+        let (live, _) = self.connection().link_for_call(method, &CallOptions::new(), meter).await?;
         self.check_dialect(handle, &live, method)?;
         let left = handle.ttl.map_or(DEFAULT_TASK_TTL, |ttl| {
             // The last poll is made after the lifetime has ended.

@@ -76,7 +76,8 @@ impl Client {
 
     async fn call_tool_unobserved(&self, name: &str, ask: CallRequest<'_>) -> Result<CallToolResult> {
         let (connection, method) = (self.connection(), ask.method);
-        let live = connection.link_for_call(method, ask.options, ask.meter).await?;
+        let (live, left) = connection.link_for_call(method, ask.options, ask.meter).await?;
+        let ask = CallRequest { options: left.as_deref().unwrap_or(ask.options), ..ask };
         Feature::Tools.require(connection, &live.peer, method)?;
         let result = match tasks::is_required(connection, &live, name) {
             Some(false) => connection.perform_unobserved(&live, ask).await?.0,

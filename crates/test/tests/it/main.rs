@@ -4,4 +4,5 @@ mod changes;
 mod examples;
 mod faults;
 mod features;
+mod limits;
 mod support;

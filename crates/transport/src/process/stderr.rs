@@ -30,8 +30,9 @@ pub(super) struct StderrTail {
 /// Receives the lines that a server writes to stderr, one at a time and in order. It is called
 /// within the task that reads them, so it must not block.
 ///
-/// A line has at most 1,024 bytes, with `…` after one that was cut; the values of the configured
-/// environment are redacted, invalid UTF-8 is replaced by U+FFFD, and blank lines are left out.
+/// Of a line that is longer than 1,024 bytes it receives the beginning, and then `…`. Configured
+/// variables whose names say that they are secret are redacted, invalid UTF-8 is replaced by
+/// U+FFFD, and blank lines are left out.
 /// Server text: untrusted, with whatever control characters the server wrote.
 #[derive(Clone)]
 pub struct StderrListener(Arc<dyn Fn(&str) + Send + Sync>);

@@ -39,7 +39,7 @@ impl CallMeter {
         self.attempts.store(self.attempts() + 1, Ordering::Relaxed);
     }
 
-    /// Counts a link that replaced the one that the request was sent on.
+    /// Counts a request that goes on over another link than the one that it was sent on.
     pub(crate) fn count_recovery(&self) {
         self.recoveries.store(self.recoveries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -53,15 +53,19 @@ impl CallMeter {
         self.attempts.load(Ordering::Relaxed)
     }
 
+    /// Total time of the waits that have ended.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
+    }
+
     /// The report of the call, which ends now.
     pub(crate) fn report(&self, outcome: Outcome) -> CallReport {
         let duration = clock::elapsed(self.started);
-        let waited = Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed));
         CallReport {
             outcome,
             attempts: self.attempts(),
             // Two requests about one task can wait at the same time.
-            waited: waited.min(duration),
+            waited: self.waited().min(duration),
             recoveries: self.recoveries.load(Ordering::Relaxed),
             duration,
         }

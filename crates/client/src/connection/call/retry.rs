@@ -45,6 +45,7 @@ impl Connection {
         };
         let mut retry = Retry::new(request, begun, self.server.limits(ask.options));
         let mut live = Arc::clone(live);
+        let mut has_new_link = false;
         let mut step =
             retry.handle_failure(clock::now(), live.facts(&self.login), into_retry_failure(failure)?);
         loop {
@@ -54,6 +55,10 @@ impl Connection {
             step = match step {
                 Step::Finish(outcome) => return Err(outcome.into()),
                 Step::Send => {
+                    // A link that the request does not go on over recovers others, and not this one.
+                    if std::mem::take(&mut has_new_link) {
+                        ask.meter.count_recovery();
+                    }
                     let limits = retry.limits(clock::now());
                     let (idle, total) = (Some(limits.idle), Some(limits.total));
                     let options = CallOptions { idle, total, ..ask.options.clone() };
@@ -81,7 +86,7 @@ impl Connection {
                 }
                 Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask).await {
                     Ok(next) => {
-                        ask.meter.count_recovery();
+                        has_new_link = true;
                         live = next;
                         retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
                     }

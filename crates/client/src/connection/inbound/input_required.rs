@@ -2,8 +2,10 @@
 //! (group MR).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bowline_proto::fault::{Execution, Fault, Misbehavior};
+use bowline_proto::client::session::Status;
+use bowline_proto::fault::{Cause, Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
@@ -15,12 +17,14 @@ use crate::error::Result;
 
 impl Connection {
     /// Resolves a modern result by its type (BM-05): provides required input, a bounded number of
-    /// times, and waits for tasks (MR-01 to MR-08).
+    /// times, and waits for tasks (MR-01 to MR-08). `spent` is how much of its total time the call
+    /// has used.
     pub(crate) async fn resolve_input_required(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
         mut result: Json,
+        spent: Duration,
     ) -> Result<Json> {
         let CallRequest { method, params, options, .. } = ask;
         let mut live = Arc::clone(live);
@@ -28,7 +32,7 @@ impl Connection {
             |misbehavior| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehavior)));
         // The total timeout covers all rounds together, without the time that the host takes to
         // answer.
-        let mut left = self.server.limits(options).total;
+        let mut left = self.server.limits(options).total.saturating_sub(spent);
         for _ in 0..MAX_INPUT_ROUNDS {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
@@ -102,7 +106,15 @@ impl Connection {
                 return Err(self.server.request_error(method, Failure::Fault(fault)));
             }
             let during = Some(Arc::clone(&during));
-            let answer = self.call_handler(request.method.clone(), request.params.clone(), during).await;
+            let mut status = self.links.status();
+            let answer = tokio::select! {
+                biased;
+                answer = self.call_handler(request.method.clone(), request.params.clone(), during) => answer,
+                _ = status.wait_for(|status| *status == Status::Closed) => {
+                    let closed = Failure::Fault(Fault::new(Cause::Closed));
+                    return Err(self.server.request_error(method, closed));
+                }
+            };
             given.push((
                 key.clone(),
                 answer.map_err(|error| self.server.request_error(method, Failure::Declined(error)))?,

@@ -1,7 +1,11 @@
 //! Serves the server's requests to us: ping, and whatever the handler declared.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
@@ -117,7 +121,11 @@ impl Inbound {
             tracing::warn!(server = %request.server, host, %why, "a page was declined");
             return Ok(Reply::Decline.to_json());
         }
-        self.handler.handle(request).await
+        let (server, method) = (Arc::clone(&request.server), request.method.clone());
+        catch_panic(async { self.handler.handle(request).await }).await.unwrap_or_else(|()| {
+            tracing::error!(%server, %method, "the host's handler panicked");
+            Err(RpcError { code: code::INTERNAL_ERROR, message: "the host failed".into(), data: None })
+        })
     }
 
     /// Cancels the server requests that arrived on the stream of a call, which has ended.
@@ -151,6 +159,18 @@ impl Inbound {
     pub(crate) fn is_serving_requests(&self) -> bool {
         !self.running.lock().is_empty()
     }
+}
+
+/// Runs a future of the host to its end, or until it panics. The server has to be answered either
+/// way, and the panic has been reported by the panic hook.
+async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, ()> {
+    let mut future = pin!(future);
+    // The future is not polled again after a panic, and nothing else sees what it left behind.
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(_) => Poll::Ready(Err(())),
+    })
+    .await
 }
 
 /// A handler that is working on a server request.

@@ -32,6 +32,11 @@ impl PromptClock {
         state.finished + state.since.map_or(Duration::ZERO, clock::elapsed)
     }
 
+    /// Whether a prompt is open, so that the total grows.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.lock().since.is_some()
+    }
+
     pub(crate) fn start(self: &Arc<Self>) -> OpenPrompt {
         let mut state = self.state.lock();
         state.open_prompts += 1;

@@ -1,0 +1,141 @@
+//! What ends a call that waits for the host, for a connection, or for several rounds.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::host::{FormRequest, Host};
+use bowline::types::ElicitResult;
+use bowline::{Cause, Client, Execution, Limit, Outcome, Server};
+use bowline_test::{Elicited, FakeServer, ToolError};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use crate::support::everywhere;
+
+/// A server whose tool `ask` works for `seconds`, shows a form, and works for as long again.
+fn add_asking_tool(server: FakeServer, seconds: f64) -> FakeServer {
+    server.async_tool("ask", move |cx, _| async move {
+        sleep(Duration::from_secs_f64(seconds)).await;
+        let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+        let answer = cx.elicit_form("Who are you?", schema).await?;
+        sleep(Duration::from_secs_f64(seconds)).await;
+        match answer {
+            Elicited::Accept(_) => Ok("done"),
+            Elicited::Decline | Elicited::Cancel => Err(ToolError::new("not accepted")),
+        }
+    })
+}
+
+/// Closing the client ends a call whose host never answers, and its progress, in both eras.
+#[tokio::test]
+async fn closing_ends_a_call_that_waits_for_the_host() {
+    let asked = Arc::new(Notify::new());
+    let host = Host::new().on_form({
+        let asked = Arc::clone(&asked);
+        move |_: FormRequest| {
+            asked.notify_one();
+            pending::<ElicitResult>()
+        }
+    });
+    for (_server, client) in everywhere(&host, |server| add_asking_tool(server, 0.0)).await {
+        let mut call = client.call("ask").start();
+        let mut progress = call.progress();
+        asked.notified().await;
+        client.close().await;
+        let error = call.await.unwrap_err();
+        assert_eq!(error.fault().expect("a fault").cause, Cause::Closed);
+        assert_eq!(error.outcome(), Outcome::Failed(Execution::Unknown));
+        assert!(progress.next().await.is_none());
+    }
+}
+
+/// A host that panics is an error response to the server, and no reason to wait.
+#[tokio::test]
+async fn a_host_that_panics_is_an_answer() {
+    let host = Host::new().on_form(|_: FormRequest| async { panic!("a defect of the host") });
+    for (server, client) in everywhere(&host, |server| add_asking_tool(server, 0.0)).await {
+        let ended = client.call("ask").await;
+        let is_modern = client.peer().await.unwrap().era() == bowline::Era::Modern;
+        let outcome = match &ended {
+            Ok(result) => result.report.outcome,
+            Err(error) => error.outcome(),
+        };
+        // A legacy server decides itself what the error means for its tool.
+        assert_eq!(outcome, if is_modern { Outcome::Declined } else { Outcome::ToolError }, "{ended:?}");
+        server.control().assert_called("ask", 1);
+        client.close().await;
+    }
+}
+
+/// The total limit covers all rounds of a modern call: 1.5 s before the form, and 0.5 s after it.
+#[tokio::test(start_paused = true)]
+async fn the_total_limit_covers_the_rounds_of_a_call() {
+    let host = Host::new().on_form(|form: FormRequest| async move { form.accept(json!({ "name": "Ada" })) });
+    for empty in [FakeServer::new(), FakeServer::modern()] {
+        let server = add_asking_tool(empty, 1.5).serve_io();
+        let (reader, writer) = server.streams();
+        let client = Client::builder(server.server()).handler(host.clone());
+        let client = client.connect_io(reader, writer).await.unwrap();
+        let begun = Instant::now();
+        let error = client.call("ask").timeout(Duration::from_secs(2)).await.unwrap_err();
+        assert_eq!(error.fault().expect("a fault").cause, Cause::Timeout(Limit::Total));
+        let taken = begun.elapsed();
+        assert!(taken >= Duration::from_secs(2) && taken < Duration::from_millis(2_100), "{taken:?}");
+    }
+}
+
+/// The wait for the connection counts toward the total limit: 3 of 4 seconds here.
+#[tokio::test]
+async fn the_total_limit_covers_the_wait_for_a_connection() {
+    let server = FakeServer::modern()
+        .async_tool("endless", |_, _| async { pending::<Result<Value, ToolError>>().await })
+        .serve_http()
+        .await
+        .unwrap();
+    server.delay_next(Duration::from_secs(3));
+    let client = Client::builder(server.server()).open().unwrap();
+    let error = client.call("endless").timeout(Duration::from_secs(4)).await.unwrap_err();
+    assert_eq!(error.fault().expect("a fault").cause, Cause::Timeout(Limit::Total));
+    let report = error.report().expect("a report");
+    assert!(report.duration >= Duration::from_secs(4), "{report:?}");
+    // Three seconds later without the wait.
+    assert!(report.duration < Duration::from_millis(6_500), "{report:?}");
+    client.close().await;
+}
+
+/// A short limit ends the wait for a server that is down, however often it is tried meanwhile.
+#[tokio::test]
+async fn a_short_limit_ends_the_wait_for_a_connection() {
+    let down = Server::http("down", "http://127.0.0.1:9/mcp").reconnect_wait(Duration::from_secs(30));
+    let client = Client::builder(down).open().unwrap();
+    let error = client.call("any").timeout(Duration::from_millis(100)).await.unwrap_err();
+    assert_eq!(error.execution(), Execution::NotExecuted);
+    let report = error.report().expect("a report");
+    assert!(report.duration < Duration::from_millis(1_400), "{report:?}");
+    client.close().await;
+}
+
+/// A call that was cut and not sent again did not go on over the new connection.
+#[tokio::test]
+async fn a_call_that_is_not_sent_again_has_no_recovery() {
+    let server = FakeServer::new().tool("pay", |_| "paid").serve_http().await.unwrap();
+    let client = Client::connect(server.server()).await.unwrap();
+    server.cut_next();
+    let error = client.call("pay").await.unwrap_err();
+    let report = error.report().expect("a report");
+    assert_eq!((report.outcome, report.attempts), (Outcome::Failed(Execution::Unknown), 1));
+    assert_eq!(report.recoveries, 0);
+    client.close().await;
+}
+
+/// The error and its report say the same of a result that cannot be decoded.
+#[tokio::test]
+async fn a_result_that_cannot_be_decoded_has_one_outcome() {
+    let server = FakeServer::new().tool("text", |_| "no JSON").serve_io();
+    let client = server.connect().await.unwrap();
+    let error = client.call("text").start().json::<Value>().await.unwrap_err();
+    assert_eq!(error.report().expect("a report").outcome, error.outcome());
+    assert_eq!(error.outcome(), Outcome::Failed(Execution::Unknown));
+}
