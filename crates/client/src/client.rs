@@ -229,9 +229,8 @@ impl Client {
     ///
     /// Lines are left out while more than 255 events wait to be received, so that a server that
     /// writes without end displaces no other event; the next line says how many. Whether or not
-    /// this was called, the last lines before a failure are in its
-    /// [`Fault`](bowline_proto::fault::Fault), and all lines are logged with the `tracing` target
-    /// `bowline::stderr` at level `DEBUG`.
+    /// this was called, the last lines before a failure are in its [`Fault`], and all lines are
+    /// logged with the `tracing` target `bowline::stderr` at level `DEBUG`.
     pub fn report_stderr(&self) {
         self.connection().events.report_stderr();
     }

@@ -81,6 +81,9 @@ impl CallOptions {
 
     /// Sets how long the call may take in all, which progress does not extend. The default is that
     /// of the server's configuration, 600 s.
+    ///
+    /// The waits for a connection and for recoveries count, and so do all rounds of a call that
+    /// requires input. The time that a person takes to answer or to log in does not.
     #[must_use]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
