@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bowline::Client;
-use bowline::Json;
 use bowline::skills::Mismatch;
+use bowline::{Client, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -1,13 +1,12 @@
 //! The host around the client under test: it supports every server request, and agrees to
 //! everything.
 
-use bowline::Json;
 use bowline::host::{
     Elicit, FormRequest, Host, HostFuture, Modes, Root, Roots, Sample, SampleRequest, SamplingRefusal,
     UrlRequest,
 };
-use bowline::skills;
 use bowline::types::{ElicitResult, FieldKind, Form, SamplingResult};
+use bowline::{Json, skills};
 use serde_json::{Map, Value};
 
 /// Builds a host with a root, a user and a model.

@@ -6,8 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline::{Cause, Execution, Limit};
-use bowline::{Error, ErrorKind};
+use bowline::{Cause, Error, ErrorKind, Execution, Limit};
 use serde::{Deserialize, Serialize};
 
 /// Everything that the client process needs to know. The first line it reads.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bowline_config::{AuthSettings, ClientSettings, Grant, Http, Secret, TokenAuth};
 use bowline_store::EncryptedStore;
-use bowline_testkit::AuthServer;
-use bowline_testkit::with;
+use bowline_testkit::{AuthServer, with};
 use bowline_transport::http::Proxies;
 use url::Url;
 

@@ -6,12 +6,10 @@ mod hint;
 use std::io;
 use std::path::Path;
 
-use bowline::Server;
 use bowline::auth::{AuthError, AuthErrorKind};
 use bowline::config::Problem;
 use bowline::types::method;
-use bowline::{Cause, Execution, Fault};
-use bowline::{Error, ErrorKind};
+use bowline::{Cause, Error, ErrorKind, Execution, Fault, Server};
 use bowline_settings::SettingsError;
 use serde_json::{Map, Value, json};
 

@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use bowline::Server;
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Transport};
-use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, TraceContext};
+use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, Server, TraceContext};
 
 use crate::closing::ClosingConnection;
 use crate::env;

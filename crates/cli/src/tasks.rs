@@ -10,8 +10,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use bowline::Server;
-use bowline::{SavedSession, TaskHandle};
+use bowline::{SavedSession, Server, TaskHandle};
 use bowline_store::private::replace_file;
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use bowline::auth::missing_scopes;
 use bowline::types::{code, method};
-use bowline::{Cause, Execution, Fault, Misbehavior};
-use bowline::{Error, ErrorKind, Status};
-use bowline::{Json, RpcError};
+use bowline::{Cause, Error, ErrorKind, Execution, Fault, Json, Misbehavior, RpcError, Status};
 use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
 

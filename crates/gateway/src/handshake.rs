@@ -1,10 +1,8 @@
 //! What a host is offered in the result of its `initialize`, with a server behind the relay or
 //! before there is one.
 
-use bowline::Fault;
-use bowline::Json;
 use bowline::types::method;
-use bowline::{Era, Peer};
+use bowline::{Era, Fault, Json, Peer};
 use bowline_proto::server::handshake::{InitializeParams, OfferedLists, ServerOffer, implementation};
 use bowline_proto::wire::object::Edit;
 use serde_json::{Map, Value, json};

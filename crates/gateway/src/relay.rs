@@ -13,11 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Fault;
-use bowline::RpcError;
 use bowline::auth::Auth;
 use bowline::negotiation::NegotiationCache;
-use bowline::{ConnectionEvent, Server};
+use bowline::{ConnectionEvent, Fault, RpcError, Server};
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;

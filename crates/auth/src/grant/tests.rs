@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bowline_config::{AuthSettings, Dpop, Idp, SigningKey, TokenAuth, TokenSource};
-use bowline_testkit::with;
-use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse, with};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
 

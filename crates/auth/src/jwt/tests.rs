@@ -2,8 +2,7 @@
 
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::TokenAuth;
-use bowline_testkit::AuthServer;
-use bowline_testkit::with;
+use bowline_testkit::{AuthServer, with};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,

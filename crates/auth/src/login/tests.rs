@@ -8,8 +8,7 @@ mod pending;
 use std::sync::Arc;
 
 use bowline_config::{AuthSettings, ClientSettings};
-use bowline_testkit::with;
-use bowline_testkit::{AuthClient, AuthScript, AuthServer};
+use bowline_testkit::{AuthClient, AuthScript, AuthServer, with};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bowline_auth::{AuthErrorKind, LoginOptions, Overwrite, accounts, export, import, import_with};
 use bowline_config::AuthSettings;
 use bowline_store::EncryptedStore;
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, auth_server};
+use bowline_testkit::{AuthFault, auth_server, with};
 
 use crate::support::{TestClient, TestPerson, TestStage};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bowline_auth::AuthErrorKind;
 use bowline_config::{HeadersCommand, Program};
-use bowline_testkit::auth_server;
-use bowline_testkit::with;
+use bowline_testkit::{auth_server, with};
 use futures_util::future::join_all;
 
 #[cfg(target_os = "linux")]

@@ -2,8 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome};
 use bowline_config::{AuthSettings, Grant};
-use bowline_testkit::with;
-use bowline_testkit::{auth_server, follow_authorize_url};
+use bowline_testkit::{auth_server, follow_authorize_url, with};
 
 use crate::support::TestStage;
 

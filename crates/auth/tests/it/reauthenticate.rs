@@ -2,8 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions};
 use bowline_config::{AuthSettings, Dpop, Grant};
-use bowline_testkit::with;
-use bowline_testkit::{AuthClient, Protection, RefreshTokenPolicy, Tool, auth_server, server};
+use bowline_testkit::{AuthClient, Protection, RefreshTokenPolicy, Tool, auth_server, server, with};
 use futures_util::future::join_all;
 
 use crate::support::{TestClient, TestStage, client_settings};

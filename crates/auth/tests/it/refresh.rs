@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bowline_auth::{AccountState, AuthErrorKind};
 use bowline_config::AuthSettings;
-use bowline_testkit::with;
-use bowline_testkit::{AuthClient, AuthFault, auth_server};
+use bowline_testkit::{AuthClient, AuthFault, auth_server, with};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 

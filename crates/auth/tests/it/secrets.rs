@@ -5,8 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bowline_config::{AuthSettings, Dpop};
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, Protection, SECRET_PREFIX, auth_server};
+use bowline_testkit::{AuthFault, Protection, SECRET_PREFIX, auth_server, with};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 

@@ -11,8 +11,9 @@ use bowline_auth::{
 };
 use bowline_config::{AuthSettings, ClientSettings, Http, Tls};
 use bowline_store::EncryptedStore;
-use bowline_testkit::with;
-use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protection, Tool, auth_server, server};
+use bowline_testkit::{
+    AuthScript, AuthServer, Browser, HttpServer, Protection, Tool, auth_server, server, with,
+};
 use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome, RefreshState};
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, AuthScript, RefreshTokenPolicy, auth_server};
+use bowline_testkit::{AuthFault, AuthScript, RefreshTokenPolicy, auth_server, with};
 use tokio::time::timeout;
 
 use crate::failing_store::FailingStore;

@@ -5,8 +5,7 @@ mod transfer;
 
 use std::time::SystemTime;
 
-use bowline::Server;
-use bowline::auth;
+use bowline::{Server, auth};
 use serde_json::{Value, json};
 use url::Url;
 

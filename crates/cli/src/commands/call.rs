@@ -1,9 +1,8 @@
 //! Implements `bowline call`.
 
-use bowline::Server;
 use bowline::schema::{OutputCheck, check_output};
 use bowline::types::{LogLevel, Tool};
-use bowline::{CallOptions, Client, Era, ErrorKind, ToolResult};
+use bowline::{CallOptions, Client, Era, ErrorKind, Server, ToolResult};
 use bowline_config::closest_name;
 use serde_json::{Map, Value};
 

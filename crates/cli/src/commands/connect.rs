@@ -1,11 +1,9 @@
 //! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
 //! fail.
 
-use bowline::Server;
 use bowline::auth::{Auth, missing_scopes};
 use bowline::config::{Environment, Http, Transport};
-use bowline::{Cause, Fault};
-use bowline::{ConnectionEvent, ConnectionEventKind};
+use bowline::{Cause, ConnectionEvent, ConnectionEventKind, Fault, Server};
 use bowline_gateway::{Host, Relay};
 use tokio::sync::{mpsc, oneshot};
 

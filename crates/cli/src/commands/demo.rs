@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline::Server;
 use bowline::types::Progress;
-use bowline::{CallOptions, Client, ConnectionEventKind, Event};
+use bowline::{CallOptions, Client, ConnectionEventKind, Event, Server};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;

@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bowline::Json;
-use bowline::Server;
-use bowline::{Era, Peer};
+use bowline::{Era, Json, Peer, Server};
 use bowline_proto::wire::object::Edit;
 use serde_json::{Map, Value};
 

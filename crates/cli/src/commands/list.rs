@@ -1,8 +1,7 @@
 //! Implements `bowline tools|resources|templates|prompts`.
 
-use bowline::Json;
-use bowline::Server;
 use bowline::types::{ListItem, Prompt, Tool};
+use bowline::{Json, Server};
 use serde_json::{Map, Value};
 
 use crate::args::ServerArgs;

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-use bowline::Server;
-use bowline::{Client, Event, ListKind, Subscription, Topic};
+use bowline::{Client, Event, ListKind, Server, Subscription, Topic};
 use serde_json::{Value, json};
 
 use super::list;

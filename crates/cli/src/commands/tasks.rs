@@ -7,12 +7,10 @@ mod start;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bowline::Server;
 use bowline::config::Transport;
 use bowline::schema::{OutputCheck, check_output};
 use bowline::types::{CallToolResult, Task};
-use bowline::{CallOptions, Client, ErrorKind, SavedSession, TaskEnd, TaskHandle};
-use bowline::{Cause, Limit};
+use bowline::{CallOptions, Cause, Client, ErrorKind, Limit, SavedSession, Server, TaskEnd, TaskHandle};
 use parking_lot::Mutex;
 use serde_json::Value;
 

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use bowline::Revision;
 use bowline::types::{code, method};
-use bowline::{Json, RpcError};
+use bowline::{Json, Revision, RpcError};
 use bowline_proto::server::handshake::{InitializeParams, ServerOffer};
 use serde_json::{Value, json};
 

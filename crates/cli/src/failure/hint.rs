@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use bowline::Server;
-use bowline::TaskEnd;
 use bowline::auth::missing_scopes;
 use bowline::config::{Grant, Transport};
 use bowline::types::code;
-use bowline::{Cause, Fault, Limit, Misbehavior, SpawnError};
+use bowline::{Cause, Fault, Limit, Misbehavior, Server, SpawnError, TaskEnd};
 
 use crate::server_auth::{HeaderAuth, header_auth};
 use crate::suggested_command::{CommandLine, with_scopes};

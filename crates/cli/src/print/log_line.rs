@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use anstyle::Style;
-use bowline::Json;
 use bowline::types::{LogLevel, LogMessage};
-use bowline::{Event, EventReceiver, Notification, Topic};
+use bowline::{Event, EventReceiver, Json, Notification, Topic};
 use serde_json::{Value, json};
 
 use super::{BAD, FAINT, HINT, NAME, Printer, clock, escape};

@@ -82,16 +82,28 @@ impl Connection {
         if let Some(live) = self.links.live() {
             return Ok((live, None));
         }
-        let _wait = meter.start_wait();
         let (begun, prompts) = (clock::now(), self.login.prompt_time());
-        // Rare and large: boxed to keep it out of the future of every call.
-        let ready = Box::pin(self.wait_for_link(self.server.link_timeout(options))).await;
+        let ready = self.wait_for_link_metered(options, meter).await;
         let live = ready.map_err(|failure| self.server.request_error(method, failure))?;
         // What a person took to log in does not count.
         let prompts = self.login.prompt_time().saturating_sub(prompts);
         let waited = clock::elapsed(begun).saturating_sub(prompts);
         let total = self.server.limits(options).total.saturating_sub(waited);
         Ok((live, Some(Box::new(CallOptions { total: Some(total), ..options.clone() }))))
+    }
+
+    /// Returns the live link. The wait for it, if there is none, is one of the meter.
+    pub(crate) async fn wait_for_link_metered(
+        &self,
+        options: &CallOptions,
+        meter: &CallMeter,
+    ) -> Result<Arc<LiveLink>, Failure> {
+        if let Some(live) = self.links.live() {
+            return Ok(live);
+        }
+        let _wait = meter.start_wait();
+        // Rare and large: boxed to keep it out of the future of every call.
+        Box::pin(self.wait_for_link(self.server.link_timeout(options))).await
     }
 
     /// Sends a request on a given link and waits for its result. If the link is lost, the call

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bowline::Json;
 use bowline::schema::{OutputCheck, check_output};
 use bowline::templates::{Template, Value as Variable};
 use bowline::types::{Content, ResourceBody};
 use bowline::types::{ListItem as _, Tool};
-use bowline::{Client, Reference};
+use bowline::{Client, Json, Reference};
 use serde_json::{Value, json};
 
 use crate::{Everything, within};

@@ -1,10 +1,9 @@
 //! Elicitation: forms with fields of every kind, and URLs to visit.
 
-use bowline::Json;
 use bowline::host::Host;
 use bowline::types::code;
 use bowline::types::{CallToolResult, ElicitResult, FieldKind};
-use bowline::{Client, UrlElicitationOutcome};
+use bowline::{Client, Json, UrlElicitationOutcome};
 use bowline_proto::form;
 use serde_json::{Map, Value, json};
 

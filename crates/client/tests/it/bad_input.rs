@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use bowline::Defect;
-use bowline::{CallOptions, Client, Server};
-use bowline::{Cause, Execution, Misbehavior};
+use bowline::{CallOptions, Cause, Client, Defect, Execution, Misbehavior, Server};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
 

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::Json;
-use bowline::{Cause, Misbehavior};
-use bowline::{Client, ErrorKind, Execution, Outcome};
+use bowline::{Cause, Client, ErrorKind, Execution, Json, Misbehavior, Outcome};
 use bowline_testkit::{self as testkit, Tool};
 use futures_util::StreamExt;
 use serde::Deserialize;

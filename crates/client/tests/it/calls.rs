@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{CallOptions, Client, ErrorKind};
-use bowline::{Cause, Execution, Limit};
+use bowline::{CallOptions, Cause, Client, ErrorKind, Execution, Limit};
 use bowline_testkit::{self as testkit, Fault};
 use futures_util::future::join_all;
 use parking_lot::Mutex;

@@ -5,10 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Json;
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest};
-use bowline::{Cause, Execution};
+use bowline::{CallOptions, Cause, Client, Execution, Handler, HandlerResult, Json, ServerRequest};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::{CallOptions, Client, Era, Server, Status};
-use bowline::{Cause, Execution};
+use bowline::{CallOptions, Cause, Client, Era, Execution, Server, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

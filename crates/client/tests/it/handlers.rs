@@ -4,9 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc;
 
-use bowline::Json;
-use bowline::{Cause, Misbehavior};
-use bowline::{Client, Handler, HandlerResult, ServerRequest, Topic};
+use bowline::{Cause, Client, Handler, HandlerResult, Json, Misbehavior, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
 use parking_lot::Mutex;
 use serde_json::json;

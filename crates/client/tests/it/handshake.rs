@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline::{Cause, Execution};
-use bowline::{Client, Server};
+use bowline::{Cause, Client, Execution, Server};
 use bowline_testkit::{self as testkit, Fault};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -1,12 +1,11 @@
 //! `bowline::host` against servers of both eras: one host answers both (groups RT, SA, EL, MR).
 
-use bowline::Json;
 use bowline::host::{
     Elicit, FormRequest, Host, HostFuture, Modes, Root, Roots, Sample, SampleRequest, SamplingRefusal,
     UrlRequest,
 };
 use bowline::types::{ElicitResult as Reply, SamplingResult};
-use bowline::{Client, ErrorKind};
+use bowline::{Client, ErrorKind, Json};
 use bowline_testkit::{self as testkit, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

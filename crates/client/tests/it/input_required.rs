@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use bowline::Client;
-use bowline::Json;
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::types::ElicitResult;
+use bowline::{Client, Json};
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

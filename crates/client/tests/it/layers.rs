@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bowline::Json;
 use bowline::{
-    CallReport, Client, ErrorKind, Execution, Layer, LayerFuture, Outcome, OutgoingRequest, Refusal, Registry,
+    CallReport, Client, ErrorKind, Execution, Json, Layer, LayerFuture, Outcome, OutgoingRequest, Refusal,
+    Registry,
 };
 use bowline_testkit::{self as testkit, Fault};
 use parking_lot::Mutex;

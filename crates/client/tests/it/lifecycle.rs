@@ -3,9 +3,10 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::Json;
-use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status};
-use bowline::{Cause, Execution, Exit, Misbehavior, SpawnError};
+use bowline::{
+    Builder, Cause, Client, Execution, Exit, Handler, HandlerResult, Json, Misbehavior, Server,
+    ServerRequest, SpawnError, Status,
+};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
 use tokio::sync::mpsc;

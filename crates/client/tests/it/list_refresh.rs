@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::Json;
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Server};
+use bowline::{CallOptions, Client, Json, Server};
 use bowline_proto::wire::{self, Message, outgoing};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::json;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline::{Cause, Limit, Misbehavior};
-use bowline::{Client, ErrorKind};
+use bowline::{Cause, Client, ErrorKind, Limit, Misbehavior};
 use bowline_testkit::{self as testkit, Cursors, Fault};
 use serde_json::json;
 

@@ -1,9 +1,8 @@
 //! What callers add to the `_meta` of requests: log levels (group LG), traces (OT-01) and their own
 //! keys (MT-01, MT-03).
 
-use bowline::Json;
 use bowline::types::LogLevel;
-use bowline::{CallOptions, Client, ErrorKind, MetaKey, TraceContext};
+use bowline::{CallOptions, Client, ErrorKind, Json, MetaKey, TraceContext};
 use bowline_testkit::{self as testkit, Control};
 use serde_json::{Value, json};
 

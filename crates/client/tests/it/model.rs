@@ -3,10 +3,9 @@
 
 use std::collections::HashSet;
 
-use bowline::Json;
 use bowline::model::{Approval, Audience, ModelApi, ModelCallError, ModelOptions, Prefix, Trust, approval};
 use bowline::types::CallToolResult;
-use bowline::{CallOptions, Client, Registry};
+use bowline::{CallOptions, Client, Json, Registry};
 use bowline_testkit::{self as testkit, Fault, Tool};
 use serde_json::{Value, json};
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::Cause;
 use bowline::config::Protocol;
-use bowline::{Client, Era, Revision, Server};
+use bowline::{Cause, Client, Era, Revision, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::{Value, json};
 

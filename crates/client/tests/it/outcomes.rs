@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::{CallOptions, Client, Server, Status};
-use bowline::{Cause, Execution, Limit};
-use bowline::{Id, Json, RpcError};
+use bowline::{CallOptions, Cause, Client, Execution, Id, Json, Limit, RpcError, Server, Status};
 use bowline_proto::wire::{Message, outgoing};
 use bowline_transport::pipe::{MAX_QUEUED_BYTES, PipeWriter};
 use serde_json::json;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
-use bowline::{Cause, Execution};
+use bowline::{CallOptions, Cause, Client, ConnectionEventKind, Event, Execution, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
 

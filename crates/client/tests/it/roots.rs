@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::host::{Host, Root, Roots};
-use bowline::{Client, Server};
-use bowline::{Id, Json};
+use bowline::{Client, Id, Json, Server};
 use bowline_proto::wire::{Message, outgoing};
 use bowline_testkit as testkit;
 use serde_json::{Value, json};

@@ -8,12 +8,11 @@ mod schemas;
 
 use std::sync::Arc;
 
-use bowline::Json;
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, HostFuture, Sample, SampleRequest, SamplingRefusal};
 use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
 use bowline::types::{SamplingRequest, SamplingResult};
-use bowline::{Client, Handler, Revision};
+use bowline::{Client, Handler, Json, Revision};
 use bowline_testkit as testkit;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

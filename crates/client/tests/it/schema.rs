@@ -4,10 +4,9 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use bowline::Json;
-use bowline::Revision;
 use bowline::schema::{OutputCheck, Schema, SchemaError, SchemaVerdict, check_output};
 use bowline::types::{CallToolResult, ListItem as _, Tool};
+use bowline::{Json, Revision};
 use serde_json::{Value, json};
 
 fn text(value: &Value) -> Json {

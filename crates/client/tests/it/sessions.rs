@@ -4,13 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::Json;
 use bowline::config::Protocol;
 use bowline::{
-    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, ToolResult,
-    Topic,
+    CallOptions, Cause, Client, ConnectionEventKind, ErrorKind, Event, Execution, Handler, Json,
+    ServerRequest, Status, ToolResult, Topic,
 };
-use bowline::{Cause, Execution};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::Execution;
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Server};
+use bowline::{CallOptions, Client, Execution, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

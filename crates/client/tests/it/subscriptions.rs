@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{Cause, Limit};
-use bowline::{Client, ErrorKind, Event, EventReceiver, Topic};
+use bowline::{Cause, Client, ErrorKind, Event, EventReceiver, Limit, Topic};
 use bowline_testkit::{self as testkit, Control, Fault, Script, SubscriptionEnd};
 use serde_json::{Value, json};
 use tokio::time::timeout;

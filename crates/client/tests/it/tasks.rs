@@ -11,8 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bowline::Json;
-use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, TaskHandle, TaskOrResult};
+use bowline::{CallOptions, Client, Handler, HandlerResult, Json, ServerRequest, TaskHandle, TaskOrResult};
 use bowline_testkit::{Control, Script, TaskPlan, Tool};
 use serde_json::{Value, json};
 

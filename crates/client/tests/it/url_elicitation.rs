@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline::Json;
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, UrlElicitationOutcome};
+use bowline::{CallOptions, Client, Handler, HandlerResult, Json, ServerRequest, UrlElicitationOutcome};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

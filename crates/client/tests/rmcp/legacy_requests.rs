@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use bowline::Client;
-use bowline::Json;
 use bowline::host::{
     Elicit, FormRequest, Host, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest,
 };
 use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
+use bowline::{Client, Json};
 use bowline_testkit::with;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

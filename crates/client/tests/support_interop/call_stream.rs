@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::Execution;
-use bowline::{CallOptions, Client, Error};
+use bowline::{CallOptions, Client, Error, Execution};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

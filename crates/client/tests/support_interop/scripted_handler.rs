@@ -4,8 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bowline::Json;
-use bowline::{Handler, HandlerResult, ServerRequest};
+use bowline::{Handler, HandlerResult, Json, ServerRequest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bowline::Json;
-use bowline::UrlElicitationOutcome;
 use bowline::host::{Elicit, FormRequest, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest};
 use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
+use bowline::{Json, UrlElicitationOutcome};
 use bowline_testkit::with;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};

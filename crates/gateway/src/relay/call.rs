@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Json;
 use bowline::config::Timeouts;
 use bowline::types::code;
-use bowline::{CallOptions, Era, ErrorKind, HandlerResult, Status};
+use bowline::{CallOptions, Era, ErrorKind, HandlerResult, Json, Status};
 use bowline_proto::wire::meta;
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::Cause;
-use bowline::{Client, Status};
+use bowline::{Cause, Client, Status};
 use tokio::time::timeout;
 
 /// Waits until the server is connected for the first time, as a call would: the client retries a

@@ -1,8 +1,7 @@
 //! Forwards notifications in both directions.
 
-use bowline::Json;
 use bowline::types::method;
-use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Status};
+use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Json, Status};
 use bowline_server::HostLink;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

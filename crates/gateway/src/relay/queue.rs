@@ -6,8 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use bowline::Json;
-use bowline::{Event, EventReceiver};
+use bowline::{Event, EventReceiver, Json};
 use bowline_proto::server::delivery::DeliveryQueue;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};

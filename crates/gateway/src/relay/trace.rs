@@ -1,8 +1,7 @@
 //! Continues the trace of a request of the host: with a new span, and without values that the
 //! server need not see (OT-02).
 
-use bowline::Json;
-use bowline::TraceContext;
+use bowline::{Json, TraceContext};
 use bowline_proto::trace;
 use bowline_proto::wire::object::Edit;
 

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use bowline::{Cause, Fault};
-use bowline::{Client, Era, Handler, HandlerResult, Peer, ServerRequest, Status};
-use bowline::{Json, RpcError};
+use bowline::{
+    Cause, Client, Era, Fault, Handler, HandlerResult, Json, Peer, RpcError, ServerRequest, Status,
+};
 use bowline_proto::server::session::out_of_order;
 use bowline_server::{Handshake, HostLink, InitializeRequest};
 use parking_lot::Mutex;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::{CallOptions, Client, Error, Status};
-use bowline::{Cause, Execution, Exit, Limit};
+use bowline::{CallOptions, Cause, Client, Error, Execution, Exit, Limit, Status};
 use bowline_test::{FakeHttpServer, FakeServer};
 use serde_json::json;
 

@@ -1,9 +1,8 @@
 //! Tools, prompts, resources, progress and elicitation, in both eras and on both transports.
 
-use bowline::ErrorKind;
-use bowline::Json;
 use bowline::host::Host;
 use bowline::schema::Schema;
+use bowline::{ErrorKind, Json};
 use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,7 @@
 //! Which proofs are tried at a real token endpoint, and which one the next request starts with.
 
 use bowline_config::{AuthSettings, ClientSettings};
-use bowline_testkit::with;
-use bowline_testkit::{AuthClient, AuthFault, AuthServer};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer, with};
 
 use super::*;
 use crate::grant::tests::GrantBench;

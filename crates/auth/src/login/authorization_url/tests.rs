@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use bowline_config::{AuthSettings, TokenAuth};
-use bowline_testkit::AuthServer;
-use bowline_testkit::with;
+use bowline_testkit::{AuthServer, with};
 
 use super::*;
 use crate::dpop;

@@ -3,8 +3,7 @@
 use parking_lot::Mutex;
 
 use bowline_config::{AuthSettings, Http};
-use bowline_testkit::AuthServer;
-use bowline_testkit::with;
+use bowline_testkit::{AuthServer, with};
 use bowline_transport::http::Proxies;
 
 use super::*;

@@ -1,7 +1,6 @@
 //! Logins with a device code.
 
-use bowline_testkit::AuthFault;
-use bowline_testkit::with;
+use bowline_testkit::{AuthFault, with};
 
 use super::*;
 

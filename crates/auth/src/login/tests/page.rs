@@ -1,7 +1,6 @@
 //! Logins on a page.
 
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, Browser, with_query_parameter};
+use bowline_testkit::{AuthFault, Browser, with, with_query_parameter};
 
 use super::*;
 

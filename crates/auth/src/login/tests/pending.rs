@@ -1,8 +1,7 @@
 //! Logins that one process begins and another finishes.
 
 use bowline_store::{Key, Precondition};
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, Browser, with_query_parameter};
+use bowline_testkit::{AuthFault, Browser, with, with_query_parameter};
 
 use super::*;
 

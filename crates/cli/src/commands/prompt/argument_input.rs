@@ -8,9 +8,8 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anstream::ColorChoice;
-use bowline::Server;
 use bowline::types::{Completion, PromptArgument};
-use bowline::{Completer, Reference};
+use bowline::{Completer, Reference, Server};
 
 use crate::dialog::read_line;
 use crate::failure::{Failure, Outcome};

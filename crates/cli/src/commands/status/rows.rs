@@ -3,8 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use anstyle::Style;
-use bowline::Fault;
-use bowline::{ServerState, ServerStatus};
+use bowline::{Fault, ServerState, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::print::table::Table;

@@ -2,9 +2,8 @@
 
 use std::time::SystemTime;
 
-use bowline::Id;
 use bowline::types::{Progress, Task};
-use bowline::{TaskEnd, TaskHandle};
+use bowline::{Id, TaskEnd, TaskHandle};
 use serde_json::{Value, json};
 
 use crate::print::{clock, escape};

@@ -1,8 +1,7 @@
 //! Starts a task, for `bowline call --task`.
 
-use bowline::Server;
 use bowline::types::CallToolResult;
-use bowline::{CallOptions, Client, TaskOrResult};
+use bowline::{CallOptions, Client, Server, TaskOrResult};
 use serde::Serialize;
 use serde_json::json;
 

@@ -25,7 +25,7 @@ use crate::clock;
 use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
 use crate::connection::server::ServerSettings;
-use crate::connection::{CallOptions, Connection, Failure, LiveLink, Wire};
+use crate::connection::{CallOptions, Connection, Failure, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
 
@@ -158,24 +158,11 @@ impl Connection {
         }
         let params = edit.apply(None).expect("a new object is one");
         async move {
-            let live = connection.link_for_task(&options, &meter).await?;
+            let live = connection.wait_for_link_metered(&options, &meter).await?;
             let ask = CallRequest { method, params: Some(&params), options: &options, meter: &meter };
             let (_, result) = connection.send_with_retry(&live, ask).await?;
             Ok(result)
         }
-    }
-
-    /// Returns the live link, and waits for it if there is none.
-    async fn link_for_task(
-        &self,
-        options: &CallOptions,
-        meter: &CallMeter,
-    ) -> Result<Arc<LiveLink>, Failure> {
-        if let Some(live) = self.links.live() {
-            return Ok(live);
-        }
-        let _wait = meter.start_wait();
-        self.wait_for_link(self.server.link_timeout(options)).await
     }
 
     /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).

@@ -64,7 +64,7 @@ impl Target {
                     None => link,
                 }))
             }
-            _ => Err(Fault::before_sending(Cause::Unreachable).with_note("this transport is not known here")),
+            other => Err(Fault::before_sending(Cause::NotBuilt { feature: other.as_str() })),
         }
     }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use bowline::config::{HeadersCommand, Program, Protocol};
 use bowline::{Client, Event};
-use bowline_testkit::with;
-use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind};
+use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind, with};
 use serde_json::json;
 
 use super::{Person, connect_logged_in, start_protected};

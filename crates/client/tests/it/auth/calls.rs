@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bowline::auth::{Auth, LoginOptions};
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, ErrorKind};
-use bowline::{Cause, Execution};
+use bowline::{CallOptions, Cause, Client, ErrorKind, Execution};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 

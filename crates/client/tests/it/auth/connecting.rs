@@ -1,11 +1,9 @@
 //! Logins while connecting: at the first request, after an outage, and without a person.
 
-use bowline::Cause;
 use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
-use bowline::{Client, ErrorKind, Status};
-use bowline_testkit::with;
-use bowline_testkit::{AuthFault, AuthScript};
+use bowline::{Cause, Client, ErrorKind, Status};
+use bowline_testkit::{AuthFault, AuthScript, with};
 use serde_json::json;
 
 use super::{Person, connect_logged_in, start_protected};

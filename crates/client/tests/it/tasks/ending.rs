@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::TaskStatus;
-use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
-use bowline::{Cause, Execution, Limit};
+use bowline::{CallOptions, Cause, Client, ErrorKind, Execution, Limit, TaskEnd};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
 use parking_lot::Mutex;
 use serde_json::json;

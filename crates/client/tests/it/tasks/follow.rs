@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::Client;
 use bowline::types::TaskStatus;
-use bowline::{Cause, Misbehavior};
+use bowline::{Cause, Client, Misbehavior};
 use bowline_testkit::{Fault, TaskPlan, Tool};
 use serde_json::json;
 

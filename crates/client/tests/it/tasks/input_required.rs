@@ -1,7 +1,6 @@
 //! Tasks that require input from the host.
 
-use bowline::{Cause, Misbehavior};
-use bowline::{Client, ErrorKind};
+use bowline::{Cause, Client, ErrorKind, Misbehavior};
 use bowline_testkit::{ScriptedRequest, TaskPlan};
 use serde_json::json;
 

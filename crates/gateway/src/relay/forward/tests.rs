@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use bowline::Json;
-use bowline::{EventSender, Notification, event_channel};
+use bowline::{EventSender, Json, Notification, event_channel};
 use bowline_proto::server::handshake::OfferedLists;
 use bowline_server::{Host, HostEvent};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
