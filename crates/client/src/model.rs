@@ -23,7 +23,6 @@ mod approval;
 mod arguments;
 mod assemble;
 mod call;
-pub(crate) mod names;
 mod options;
 mod picture;
 mod registry;

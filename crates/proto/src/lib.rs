@@ -12,7 +12,9 @@
 //! - [`backoff`]: exponential waits between attempts
 //! - `form`: checks of form input against an elicitation's schema (feature `form`, on by default)
 //! - [`meta_key`]: syntax and ownership of `_meta` keys
+//! - [`stable_hash`]: a short hash that is the same everywhere
 //! - [`timestamp`]: timestamps of RFC 3339
+//! - [`tool_names`]: unique names for tools of many servers, valid for every model
 //! - [`trace`]: W3C trace context
 
 #![cfg_attr(
@@ -34,6 +36,8 @@ pub mod meta_key;
 mod named;
 pub mod revision;
 pub mod server;
+pub mod stable_hash;
 pub mod timestamp;
+pub mod tool_names;
 pub mod trace;
 pub mod wire;

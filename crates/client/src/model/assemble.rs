@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use bowline_proto::wire::view::Tool;
 use serde_json::{Value, json};
 
-use super::names::{self, ToolId};
 use super::options::{ModelApi, ModelOptions, Prefix};
 use super::rewrite::{self, RewrittenSchema, Rules};
 use super::{ModelContext, ModelTool, Omission, text};
 use crate::client::Client;
 use crate::error::Result;
+use bowline_proto::tool_names::{MAX_NAME, ToolId, assign_names};
 
 /// The instructions and tools of one server.
 pub(super) struct ServerTools {
@@ -67,7 +67,7 @@ pub(super) fn build_context(sources: Vec<ServerTools>, options: &ModelOptions) -
         .iter()
         .map(|(server, tool)| ToolId { server, prefix: prefix(options, server), name: &tool.name })
         .collect();
-    let names = names::assign_names(&wanted);
+    let names = assign_names(&wanted, MAX_NAME);
     let mut all =
         candidates.into_iter().zip(names).map(|((server, tool), name)| Candidate { server, tool, name });
     let queues = counts.into_iter().map(|count| all.by_ref().take(count).collect()).collect();

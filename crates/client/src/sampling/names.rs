@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest};
 
-use crate::model::names::{MAX_NAME, is_name_character};
+use bowline_proto::tool_names::{MAX_NAME, is_name_character};
 
 /// The tool names of a request, in both directions. A valid name stays as it is.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use bowline_proto::wire::object::quote;
 use serde_json::Value;
 
 use super::Rules;
-use crate::model::names::Fnv1a;
+use bowline_proto::stable_hash::StableHash;
 
 /// Renamed members, in both directions. A name means the same everywhere in a tool's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn collect_names<'s>(schema: &'s Value, names: &mut HashSet<&'s str>) {
 }
 
 fn safe_name(name: &str, salt: u32) -> String {
-    let mut hash = Fnv1a::new();
+    let mut hash = StableHash::new();
     hash.add(name.as_bytes());
     if salt > 0 {
         hash.add(&salt.to_be_bytes());

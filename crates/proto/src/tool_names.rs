@@ -1,4 +1,4 @@
-//! Assigns the names by which a model calls tools (TL-02, TL-09).
+//! Assigns the names by which a model calls tools.
 //!
 //! All providers accept up to 64 characters of `a-zA-Z0-9_-`; one requires a letter or an
 //! underscore first. Servers may use other names, longer ones, and the same ones.
@@ -6,8 +6,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// Maximum length of a name, in characters.
-pub(crate) const MAX_NAME: usize = 64;
+use crate::stable_hash::StableHash;
+
+/// The longest name that every provider accepts, in characters.
+pub const MAX_NAME: usize = 64;
 /// Separates a prefix from the tool's own name.
 const PREFIX_SEPARATOR: &str = "__";
 /// Number of hexadecimal digits in the suffix that makes a name unique.
@@ -15,21 +17,26 @@ const SUFFIX_DIGITS: usize = 8;
 
 /// Identifies a tool that needs a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct ToolId<'a> {
+pub struct ToolId<'a> {
     /// Its server: two servers may have a tool of the same name.
-    pub(super) server: &'a str,
+    pub server: &'a str,
     /// Prefix of the name; empty for none.
-    pub(super) prefix: &'a str,
+    pub prefix: &'a str,
     /// The server's own name for it.
-    pub(super) name: &'a str,
+    pub name: &'a str,
 }
 
-/// Assigns a unique name to each tool. A name depends on the set of tools, not on their order.
+/// Assigns a unique name of at most `max` characters to each tool. A name depends on the set of
+/// tools, not on their order.
 ///
 /// A tool keeps its name if possible. Of several that would share one, the one that needed no
 /// change keeps it, and the others get a suffix that is a hash of their original names.
-pub(super) fn assign_names(wanted: &[ToolId<'_>]) -> Vec<String> {
-    let candidates: Vec<Candidate> = wanted.iter().map(Candidate::from_tool).collect();
+///
+/// # Panics
+/// If `max` leaves no room for the suffix.
+pub fn assign_names(wanted: &[ToolId<'_>], max: usize) -> Vec<String> {
+    assert!(max > SUFFIX_DIGITS + 1, "a name needs room for its suffix");
+    let candidates: Vec<Candidate> = wanted.iter().map(|tool| Candidate::from_tool(tool, max)).collect();
     let mut same: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
         same.entry(&candidate.name).or_default().push(at);
@@ -56,7 +63,7 @@ pub(super) fn assign_names(wanted: &[ToolId<'_>]) -> Vec<String> {
     marked.sort_unstable_by_key(|&at| wanted[at]);
     for at in marked {
         // A server may have a tool named like another with its suffix, so try further ones.
-        let mut tries = (0_u32..).map(|salt| with_suffix(&candidates[at].name, &wanted[at], salt));
+        let mut tries = (0_u32..).map(|salt| with_suffix(&candidates[at].name, &wanted[at], salt, max));
         let name = tries.find(|name| !taken.contains(name)).expect("there are more marks than tools");
         taken.insert(name.clone());
         names[at] = name;
@@ -73,14 +80,14 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn from_tool(wanted: &ToolId<'_>) -> Self {
+    fn from_tool(wanted: &ToolId<'_>, max: usize) -> Self {
         let between = if wanted.prefix.is_empty() { "" } else { PREFIX_SEPARATOR };
         let asked = [wanted.prefix, between, wanted.name];
         let mut characters = asked.iter().flat_map(|part| part.chars());
         let mut name = String::new();
         let mut exact = true;
         // Of a huge name only the beginning is read.
-        for character in characters.by_ref().take(MAX_NAME) {
+        for character in characters.by_ref().take(max) {
             let fits = is_name_character(character);
             name.push(if fits { character } else { '_' });
             exact &= fits;
@@ -89,20 +96,20 @@ impl Candidate {
         if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
             name.insert(0, '_');
             exact = false;
-            whole &= name.len() <= MAX_NAME;
-            name.truncate(MAX_NAME);
+            whole &= name.len() <= max;
+            name.truncate(max);
         }
         Self { name, exact: exact && whole, whole }
     }
 }
 
 /// Whether all providers accept this character in a name.
-pub(crate) fn is_name_character(character: char) -> bool {
+pub fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
 }
 
-fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32) -> String {
-    let mut hash = Fnv1a::new();
+fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32, max: usize) -> String {
+    let mut hash = StableHash::new();
     for part in [wanted.server, wanted.prefix, wanted.name] {
         hash.add(part.as_bytes());
         // This byte does not occur in UTF-8, so it separates the parts unambiguously.
@@ -111,30 +118,9 @@ fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32) -> String {
     if salt > 0 {
         hash.add(&salt.to_be_bytes());
     }
-    let mut marked: String = name.chars().take(MAX_NAME - SUFFIX_DIGITS - 1).collect();
+    let mut marked: String = name.chars().take(max - SUFFIX_DIGITS - 1).collect();
     write!(marked, "_{:08x}", hash.to_u32()).expect("writing to a string");
     marked
-}
-
-/// FNV-1a: the same on every machine and in every version, unlike hashes for tables. Collisions are
-/// handled.
-pub(super) struct Fnv1a(u64);
-
-impl Fnv1a {
-    pub(super) fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    pub(super) fn to_u32(&self) -> u32 {
-        // Both halves count.
-        u32::try_from((self.0 ^ (self.0 >> 32)) & 0xffff_ffff).expect("32 bits")
-    }
 }
 
 #[cfg(test)]
@@ -144,11 +130,14 @@ mod tests {
     use super::*;
 
     fn bare(names: &[&str]) -> Vec<String> {
-        assign_names(&names.iter().map(|name| ToolId { server: "s", prefix: "", name }).collect::<Vec<_>>())
+        assign_names(
+            &names.iter().map(|name| ToolId { server: "s", prefix: "", name }).collect::<Vec<_>>(),
+            MAX_NAME,
+        )
     }
 
-    fn is_valid(name: &str) -> bool {
-        (1..=MAX_NAME).contains(&name.len())
+    fn is_valid(name: &str, max: usize) -> bool {
+        (1..=max).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
             && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
     }
@@ -176,13 +165,13 @@ mod tests {
             ToolId { server: "a__b", prefix: "a__b", name: "c" },
             ToolId { server: "a", prefix: "a", name: "b__c" },
         ];
-        let names = assign_names(&wanted);
+        let names = assign_names(&wanted, MAX_NAME);
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| name.starts_with("a__b__c_")), "{names:?}");
         let same = ["one", "two"].map(|server| ToolId { server, prefix: "", name: "search" });
-        let names = assign_names(&same);
+        let names = assign_names(&same, MAX_NAME);
         assert_ne!(names[0], names[1]);
-        assert_eq!(assign_names(&[same[1], same[0]]), [names[1].clone(), names[0].clone()]);
+        assert_eq!(assign_names(&[same[1], same[0]], MAX_NAME), [names[1].clone(), names[0].clone()]);
     }
 
     /// A server that knows how suffixes are made cannot take another's name.
@@ -207,22 +196,23 @@ mod tests {
     proptest! {
         #[test]
         fn names_are_valid_unique_and_know_no_order(
-            mut names in prop::collection::btree_set((hostile(), hostile(), hostile()), 0..40)
+            mut names in prop::collection::btree_set((hostile(), hostile(), hostile()), 0..40),
+            max in 30..=MAX_NAME,
         ) {
             fn asked(names: &BTreeSet<(String, String, String)>) -> Vec<ToolId<'_>> {
                 names.iter().map(|(server, prefix, name)| ToolId { server, prefix, name }).collect()
             }
             // Add hostile tools that are named like the generated names.
-            let copies: Vec<_> = assign_names(&asked(&names));
+            let copies: Vec<_> = assign_names(&asked(&names), max);
             names.extend(copies.into_iter().map(|name| ("hostile".to_owned(), String::new(), name)));
             let wanted = asked(&names);
-            let forward = assign_names(&wanted);
+            let forward = assign_names(&wanted, max);
             for name in &forward {
-                prop_assert!(is_valid(name), "{name:?}");
+                prop_assert!(is_valid(name, max), "{name:?}");
             }
             prop_assert_eq!(forward.iter().collect::<BTreeSet<_>>().len(), wanted.len());
             let reversed: Vec<_> = wanted.iter().rev().copied().collect();
-            let mut backward = assign_names(&reversed);
+            let mut backward = assign_names(&reversed, max);
             backward.reverse();
             prop_assert_eq!(forward, backward);
         }
