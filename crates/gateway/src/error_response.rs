@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bowline::auth::missing_scopes;
 use bowline::types::{code, method};
-use bowline::{Cause, Error, ErrorKind, Execution, Fault, Json, Misbehavior, RpcError, Status};
+use bowline::{Cause, Client, Error, ErrorKind, Execution, Fault, Json, Misbehavior, RpcError, Status};
 use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,22 @@ pub(crate) struct ConnectionState<'a> {
     pub(crate) login_command: Option<&'a LoginCommand>,
 }
 
-impl ConnectionState<'_> {
+impl<'a> ConnectionState<'a> {
+    /// The state of the connection of `client`, whose status is `status`.
+    pub(crate) fn of(
+        client: &Client,
+        status: &'a Status,
+        reconnect_wait: Duration,
+        login_command: Option<&'a LoginCommand>,
+    ) -> Self {
+        let health = client.health();
+        let outage = match (health.connected_since, health.last_fault) {
+            (None, Some((since, _))) => Some(since.elapsed().unwrap_or_default()),
+            _ => None,
+        };
+        Self { status, outage, reconnect_wait, login_command }
+    }
+
     /// The state when nothing is known.
     pub(crate) fn unknown() -> Self {
         Self { status: &Status::Idle, outage: None, reconnect_wait: Duration::ZERO, login_command: None }

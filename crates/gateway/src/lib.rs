@@ -20,10 +20,20 @@
 //! numbers. Only what belongs to one side is rewritten: ids, progress tokens, and the handshake,
 //! which each side has with the relay.
 
+mod catalog;
 mod error_response;
+mod exposed_result;
+mod forwarded_call;
+mod gateway;
 mod handshake;
+mod host_handler;
+mod host_notifications;
+mod host_queue;
 mod relay;
+mod trace;
 
 pub use bowline_server::Host;
+pub use catalog::{CatalogCache, FolderCatalog, Naming, ServerLists};
 pub use error_response::UNREACHABLE;
+pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;

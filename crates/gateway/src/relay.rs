@@ -4,8 +4,6 @@
 mod call;
 mod first_connection;
 mod forward;
-mod queue;
-mod trace;
 mod upstream;
 
 use std::future::Future;

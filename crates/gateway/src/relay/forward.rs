@@ -1,15 +1,13 @@
-//! Forwards notifications in both directions.
+//! Forwards notifications of the server to the host.
 
 use bowline::types::method;
-use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Json, Status};
+use bowline::{ConnectionEvent, ConnectionEventKind, Event};
 use bowline_server::HostLink;
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::ConnectionObserver;
-use super::queue::{QueueItem, QueueReader};
-use super::upstream::{HostReadiness, NOTIFY_TIMEOUT};
+use super::upstream::HostReadiness;
 use crate::handshake::RelayOffer;
+use crate::host_queue::{QueueItem, QueueReader};
 
 /// Forwards notifications of the server, and list changes that its client detected, to the host.
 pub(super) async fn forward_to_host(
@@ -77,25 +75,6 @@ pub(super) async fn announce_list_changes(link: &HostLink, readiness: &HostReadi
     let Some(offer) = readiness.wait_until_ready().await else { return };
     for method in offer.lists.change_notifications() {
         link.notify(method, None).await;
-    }
-}
-
-/// Forwards notifications of the host to the server while it is connected. They need not be kept
-/// for later: a new session requests the state of the host again.
-pub(super) async fn forward_to_server(
-    mut notifications: mpsc::Receiver<(Box<str>, Option<Json>)>,
-    client: Client,
-) {
-    while let Some((method, params)) = notifications.recv().await {
-        if !matches!(client.status().current(), Status::Ready(_)) {
-            tracing::debug!(%method, "a notification of the host found no server");
-            continue;
-        }
-        match timeout(NOTIFY_TIMEOUT, client.notify(&method, &params)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a notification of the host was not delivered"),
-            Err(_) => tracing::debug!(%method, "a notification of the host was not delivered in time"),
-        }
     }
 }
 

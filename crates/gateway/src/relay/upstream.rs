@@ -1,15 +1,10 @@
 //! The upstream connection for one host: opened with the identity of that host; and when the host
 //! may receive what.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use bowline::{
-    Cause, Client, Era, Fault, Handler, HandlerResult, Json, Peer, RpcError, ServerRequest, Status,
-};
-use bowline_proto::server::session::out_of_order;
+use bowline::{Cause, Client, Era, Fault, Json, Peer, RpcError, Status};
 use bowline_server::{Handshake, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -17,10 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::queue::HostQueue;
 use super::{HostSession, Relay, first_connection, forward};
 use crate::error_response::{self, ConnectionState};
 use crate::handshake::{self, RelayOffer};
+use crate::host_handler::HostHandler;
+use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
+use crate::host_queue::HostQueue;
 
 /// The upstream connection for one host.
 pub(super) struct Upstream {
@@ -63,9 +60,6 @@ enum ServerAvailability {
 /// How long the shutdown waits for hooks.
 const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many notifications of the host may wait for the server. They are soon out of date.
-const MAX_QUEUED_NOTIFICATIONS: usize = 64;
-
 impl Upstream {
     /// Starts to connect with the identity of the host that sent `request`.
     pub(super) fn open(
@@ -77,7 +71,7 @@ impl Upstream {
         let readiness = HostReadiness::new(request.handshake());
         let handler = HostHandler {
             link: link.clone(),
-            readiness: readiness.clone(),
+            handshake: request.handshake(),
             capabilities: handshake::forwarded_capabilities(host_params),
             response_timeout: relay.server.timeouts.max,
         };
@@ -104,7 +98,7 @@ impl Upstream {
         let (mut host_tasks, mut server_tasks) = (JoinSet::new(), JoinSet::new());
         let observer = Arc::clone(&relay.observer);
         host_tasks.spawn(forward::forward_to_host(reader, link.clone(), readiness.clone(), observer));
-        server_tasks.spawn(forward::forward_to_server(outgoing, client.clone()));
+        server_tasks.spawn(forward_to_server(outgoing, client.clone()));
         server_tasks.spawn(first_connection::wait_for_first_connection(client.clone()));
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
@@ -144,18 +138,7 @@ impl Upstream {
 
     /// State of the connection, for a call that failed.
     pub(super) fn connection_state<'a>(&self, relay: &'a Relay, status: &'a Status) -> ConnectionState<'a> {
-        let health = self.client.health();
-        let away = match (health.connected_since, health.last_fault) {
-            (None, Some((since, _))) => Some(since.elapsed().unwrap_or_default()),
-            _ => None,
-        };
-        let reconnect_wait = relay.server.reconnect_wait;
-        ConnectionState {
-            status,
-            outage: away,
-            reconnect_wait,
-            login_command: relay.login_command.as_deref(),
-        }
+        ConnectionState::of(&self.client, status, relay.server.reconnect_wait, relay.login_command.as_deref())
     }
 
     /// Queues a notification of the host for the server.
@@ -309,39 +292,3 @@ impl HostReadiness {
         self.handshake.wait_until_answered().await.then(|| self.offer()).flatten()
     }
 }
-
-/// Handles server requests by forwarding them to the host.
-struct HostHandler {
-    link: HostLink,
-    readiness: HostReadiness,
-    capabilities: Json,
-    /// How long a host may take to respond. Often a person has to decide, so it is long; but
-    /// nothing waits forever.
-    response_timeout: Duration,
-}
-
-impl Handler for HostHandler {
-    fn capabilities(&self) -> Json {
-        self.capabilities.clone()
-    }
-
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
-        Box::pin(async move {
-            let answer = async {
-                // A server may send requests as soon as its own handshake is done; the host gets
-                // them only after its own.
-                match self.readiness.wait_until_ready().await {
-                    Some(_) => self.link.send_request(&request.method, &request.params).await,
-                    None => Err(out_of_order("the host was turned away")),
-                }
-            };
-            timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {
-                tracing::warn!(method = %request.method, "the host did not answer the server in time");
-                Err(error_response::host_timeout())
-            })
-        })
-    }
-}
-
-/// How long sending a notification to the server may take.
-pub(super) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);

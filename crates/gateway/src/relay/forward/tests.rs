@@ -7,9 +7,13 @@ use bowline_proto::server::handshake::OfferedLists;
 use bowline_server::{Host, HostEvent};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
 
-use super::super::queue::{HostQueue, OpenCall};
 use super::*;
 use crate::handshake::OfferBasis;
+use crate::host_queue::{HostQueue, OpenCall};
+use tokio::time::timeout;
+
+/// Timeout for anything that should happen.
+const TEST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn notification(method: &str) -> Event {
     Event::Notification(Notification::new(method, None))
@@ -39,7 +43,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}
 
 async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
     for method in methods {
-        let line = timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap();
+        let line = timeout(TEST_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap();
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
     }
 }
@@ -54,7 +58,7 @@ async fn missed_events_announce_all_offered_lists() {
     let (_, reader) = HostQueue::new(receiver);
     drop(events);
     forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})).await;
-    host.link().close(NOTIFY_TIMEOUT).await;
+    host.link().close(TEST_TIMEOUT).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
     expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
     assert_eq!(lines.next_line().await.unwrap(), None);
@@ -68,14 +72,14 @@ async fn response_waits_for_earlier_notifications_only() {
     let (queue, reader) = HostQueue::new(receiver);
     send_numbered(&events);
     let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})));
-    timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
+    timeout(TEST_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
     host.link().notify("the answer", None).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
     expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
     drop(events);
     carrying.await.unwrap();
     // After the end nobody waits for a delivery that will never happen.
-    timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
+    timeout(TEST_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
 }
 
 /// Progress and events arrive on two paths and are delivered in the order in which they were sent.
@@ -96,7 +100,7 @@ async fn progress_keeps_its_order_among_events() {
     let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})));
     let mut told = Vec::new();
     while told.last().is_none_or(|line: &String| !line.contains("last")) {
-        told.push(timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap());
+        told.push(timeout(TEST_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap());
     }
     let told: Vec<_> = told.iter().map(|line| line.split("notifications/").nth(1).unwrap()).collect();
     let progress = r#"progress","params":{}}"#;

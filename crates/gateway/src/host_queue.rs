@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// The sending end of the queue.
 #[derive(Debug)]
-pub(super) struct HostQueue {
+pub(crate) struct HostQueue {
     inner: Mutex<Inner>,
     /// Notified when something other than an event was added.
     added: Notify,
@@ -22,7 +22,7 @@ pub(super) struct HostQueue {
 /// The receiving end of the queue. Dropping it releases everybody who waits in
 /// [`HostQueue::wait_until_delivered`].
 #[derive(Debug)]
-pub(super) struct QueueReader {
+pub(crate) struct QueueReader {
     queue: Arc<HostQueue>,
     /// A second receiver of the events, which only wakes the reader.
     wake: EventReceiver<Event>,
@@ -30,7 +30,7 @@ pub(super) struct QueueReader {
 
 /// One entry of the queue.
 #[derive(Debug)]
-pub(super) enum QueueItem {
+pub(crate) enum QueueItem {
     Event(Event),
     /// This many events were missed.
     Missed(u64),
@@ -43,7 +43,7 @@ pub(super) enum QueueItem {
 
 /// An open call of the host: its progress is delivered only while this lives.
 #[derive(Debug)]
-pub(super) struct OpenCall;
+pub(crate) struct OpenCall;
 
 #[derive(Debug)]
 struct Inner {
@@ -56,7 +56,7 @@ struct Inner {
 
 impl HostQueue {
     /// Creates both ends.
-    pub(super) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
+    pub(crate) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
         let wake = events.resubscribe();
         let inner = Inner { delivery: DeliveryQueue::default(), events };
         let queue = Arc::new(Self { inner: Mutex::new(inner), added: Notify::new() });
@@ -65,7 +65,7 @@ impl HostQueue {
 
     /// Adds progress of a call. Only the newest progress matters, so it is dropped if there is no
     /// room.
-    pub(super) fn push_progress(&self, call: &Weak<OpenCall>, params: Json) {
+    pub(crate) fn push_progress(&self, call: &Weak<OpenCall>, params: Json) {
         let mut inner = self.inner.lock();
         while inner.delivery.has_room()
             && let Some((event, count)) = take_event(&mut inner.events)
@@ -81,7 +81,7 @@ impl HostQueue {
 
     /// Waits until the host was sent everything that the server has sent by now. Later messages are
     /// not waited for: a server that never stops must not delay its responses.
-    pub(super) async fn wait_until_delivered(&self) {
+    pub(crate) async fn wait_until_delivered(&self) {
         let (waiter, delivered) = oneshot::channel();
         {
             let mut inner = self.inner.lock();
@@ -98,7 +98,7 @@ impl QueueReader {
     /// Returns the next item; the previous one counts as delivered. `None` at the end.
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<QueueItem> {
+    pub(crate) async fn next(&mut self) -> Option<QueueItem> {
         loop {
             if let Some(item) = self.queue.inner.lock().next() {
                 return Some(item);

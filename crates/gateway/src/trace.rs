@@ -7,7 +7,7 @@ use bowline_proto::wire::object::Edit;
 
 /// Returns the params of a request with its trace continued. Malformed trace values are dropped,
 /// and so is `baggage`, which is meant for the services of the host.
-pub(super) fn continue_trace(params: Json) -> Json {
+pub(crate) fn continue_trace(params: Json) -> Json {
     let Some(meta) = params.member("_meta") else { return params };
     let given = TRACE_KEYS.map(|key| meta.member(key));
     if given.iter().all(Option::is_none) {

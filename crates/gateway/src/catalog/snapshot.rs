@@ -1,0 +1,320 @@
+//! [`Snapshot`]: the merged lists of all servers at one moment, ready to be sent, and the way back
+//! from each name and URI to its server.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bowline::Json;
+use bowline_proto::wire::object::Edit;
+
+use super::names::expose;
+use super::{ListKind, Naming, ServerLists, uris};
+
+/// The merged lists of all servers.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The result of each list method, by [`ListKind::index`].
+    results: [Option<Json>; 4],
+    /// Counts the changes of each list.
+    versions: [u64; 4],
+    tools: HashMap<Box<str>, Target>,
+    prompts: HashMap<Box<str>, Target>,
+    resources: HashMap<Box<str>, Target>,
+    templates: HashMap<Box<str>, Target>,
+    /// The URIs of each server that other servers have too, and their exposed form.
+    qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>>,
+    /// Servers that list neither resources nor templates.
+    without_resources: Vec<Arc<str>>,
+    /// Instructions of the servers, merged.
+    instructions: Option<String>,
+}
+
+/// An element of a server's list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The configured name of the server.
+    pub(crate) server: Arc<str>,
+    /// The server's own name or URI for it.
+    pub(crate) name: Box<str>,
+}
+
+impl Snapshot {
+    /// Merges the lists of these servers. Lists that are the same as in `before` keep their version.
+    pub(super) fn build(servers: &[(Arc<str>, Arc<ServerLists>)], naming: Naming, before: &Self) -> Self {
+        let mut snapshot = Self { instructions: merge_instructions(servers), ..Self::default() };
+        snapshot.qualified = qualified_uris(servers);
+        snapshot.without_resources = servers
+            .iter()
+            .filter(|(_, lists)| lists.resources.is_empty() && lists.templates.is_empty())
+            .map(|(server, _)| Arc::clone(server))
+            .collect();
+        for kind in ListKind::ALL {
+            let at = kind.index();
+            let items = match kind {
+                ListKind::Tools | ListKind::Prompts => snapshot.merge_named(servers, kind, naming),
+                ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind),
+            };
+            let result = render(kind, &items);
+            let is_same = before.results[at].as_ref().is_some_and(|old| old.as_bytes() == result.as_bytes());
+            snapshot.versions[at] = before.versions[at] + u64::from(!is_same);
+            snapshot.results[at] = Some(result);
+        }
+        snapshot
+    }
+
+    /// The result of a list method: everything in one page.
+    pub(crate) fn result(&self, kind: ListKind) -> Json {
+        self.results[kind.index()].clone().unwrap_or_else(|| render(kind, &[]))
+    }
+
+    /// Counts the changes of a list.
+    pub(crate) fn version(&self, kind: ListKind) -> u64 {
+        self.versions[kind.index()]
+    }
+
+    /// The instructions of all servers, for the model of a host.
+    pub(crate) fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
+    }
+
+    /// The tool or prompt with this exposed name.
+    pub(crate) fn named(&self, kind: ListKind, name: &str) -> Option<&Target> {
+        match kind {
+            ListKind::Tools => self.tools.get(name),
+            ListKind::Prompts => self.prompts.get(name),
+            ListKind::Resources => self.resources.get(name),
+            ListKind::Templates => self.templates.get(name),
+        }
+    }
+
+    /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
+    /// before another server had the same.
+    pub(crate) fn names_of(&self, kind: ListKind, name: &str) -> Vec<&str> {
+        let table = if kind == ListKind::Tools { &self.tools } else { &self.prompts };
+        let same = table.iter().filter(|(_, target)| *target.name == *name);
+        let mut names: Vec<_> = same.map(|(exposed, _)| &**exposed).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The server of a URI, and its own form of it: listed, or made by [`uris::qualify`].
+    pub(crate) fn resource(&self, uri: &str) -> Option<Target> {
+        if let Some(target) = self.resources.get(uri) {
+            return Some(target.clone());
+        }
+        let (server, own) = uris::split(uri)?;
+        let (server, own_uris) = self.qualified.get_key_value(server)?;
+        // Only a server that shares a URI has such names.
+        (!own_uris.is_empty()).then(|| Target { server: Arc::clone(server), name: own.into() })
+    }
+
+    /// The servers that may have a resource which no server lists, the likeliest first: those with
+    /// a template that begins like it, then those that list resources of its scheme, then those
+    /// that list none at all. A URI is not shown to others.
+    pub(crate) fn likely_servers(&self, uri: &str) -> Vec<Arc<str>> {
+        let scheme = |uri: &str| uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let by_template = self.templates.values().filter(|target| {
+            let literal = target.name.split('{').next().unwrap_or_default();
+            !literal.is_empty() && uri.starts_with(literal)
+        });
+        let listed = self.resources.values().chain(self.templates.values());
+        let by_scheme =
+            listed.filter(|target| scheme(&target.name).is_some() && scheme(&target.name) == scheme(uri));
+        let mut servers: Vec<Arc<str>> = Vec::new();
+        for group in [sorted_servers(by_template), sorted_servers(by_scheme), self.without_resources.clone()]
+        {
+            for server in group {
+                if !servers.contains(&server) {
+                    servers.push(server);
+                }
+            }
+        }
+        servers
+    }
+
+    /// The exposed form of a URI in a result of `server`.
+    pub(crate) fn exposed_uri(&self, server: &str, uri: &str) -> Option<&str> {
+        Some(self.qualified.get(server)?.get(uri)?)
+    }
+
+    /// Whether results of `server` can contain URIs that have another exposed form.
+    pub(crate) fn has_qualified_uris(&self, server: &str) -> bool {
+        self.qualified.get(server).is_some_and(|uris| !uris.is_empty())
+    }
+
+    fn merge_named(
+        &mut self,
+        servers: &[(Arc<str>, Arc<ServerLists>)],
+        kind: ListKind,
+        naming: Naming,
+    ) -> Vec<Json> {
+        let listed: Vec<(&Arc<str>, String, &Json)> = elements(servers, kind, "name").collect();
+        let ids: Vec<_> = listed.iter().map(|(server, name, _)| (&***server, name.as_str())).collect();
+        let names = expose(&ids, naming);
+        let mut table = HashMap::with_capacity(listed.len());
+        let mut items = Vec::with_capacity(listed.len());
+        for (server, name, item) in &listed {
+            let exposed = &names[&(&***server, name.as_str())];
+            let target = Target { server: Arc::clone(server), name: name.as_str().into() };
+            // An element that a server lists twice is exposed once.
+            if table.insert(exposed.as_str().into(), target).is_some() {
+                continue;
+            }
+            let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
+            items.push(self.with_exposed_app(server, item));
+        }
+        match kind {
+            ListKind::Tools => self.tools = table,
+            _ => self.prompts = table,
+        }
+        items
+    }
+
+    fn merge_uris(&mut self, servers: &[(Arc<str>, Arc<ServerLists>)], kind: ListKind) -> Vec<Json> {
+        let member = uri_member(kind);
+        let mut table = HashMap::new();
+        let mut items = Vec::new();
+        for (server, uri, item) in elements(servers, kind, member) {
+            let exposed = self.exposed_uri(server, &uri).unwrap_or(&uri);
+            let target = Target { server: Arc::clone(server), name: uri.as_str().into() };
+            if table.insert(exposed.into(), target).is_none() {
+                items.push(if exposed == uri { item.clone() } else { edited(item, member, exposed) });
+            }
+        }
+        match kind {
+            ListKind::Resources => self.resources = table,
+            _ => self.templates = table,
+        }
+        items
+    }
+
+    /// Rewrites the link from a tool to its app, if another server has the same URI.
+    // AP-02
+    fn with_exposed_app(&self, server: &str, tool: Json) -> Json {
+        if !self.has_qualified_uris(server) {
+            return tool;
+        }
+        let Some(meta) = tool.member("_meta") else { return tool };
+        let exposed = |link: Option<Json>| {
+            let uri = link?.decode::<String>().ok()?;
+            self.exposed_uri(server, &uri).map(str::to_owned)
+        };
+        let mut edited_meta = meta.clone();
+        if let Some(app) = meta.member("ui")
+            && let Some(uri) = exposed(app.member("resourceUri"))
+        {
+            edited_meta = with_member(&edited_meta, "ui", &edited(&app, "resourceUri", &uri));
+        }
+        if let Some(uri) = exposed(meta.member(FLAT_APP_LINK)) {
+            edited_meta = edited(&edited_meta, FLAT_APP_LINK, &uri);
+        }
+        with_member(&tool, "_meta", &edited_meta)
+    }
+}
+
+/// An older spelling of the link from a tool to its app.
+const FLAT_APP_LINK: &str = "ui/resourceUri";
+
+fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>> {
+    let servers: BTreeSet<_> = targets.map(|target| Arc::clone(&target.server)).collect();
+    servers.into_iter().collect()
+}
+
+/// The elements of one list of all servers, in order, each with its server and its name or URI.
+/// Elements without one are left out: nothing could be done with them.
+fn elements<'a>(
+    servers: &'a [(Arc<str>, Arc<ServerLists>)],
+    kind: ListKind,
+    member: &'a str,
+) -> impl Iterator<Item = (&'a Arc<str>, String, &'a Json)> {
+    servers.iter().flat_map(move |(server, lists)| {
+        let items = lists.list(kind).iter();
+        items.filter_map(move |item| Some((server, item.member(member)?.decode::<String>().ok()?, item)))
+    })
+}
+
+fn uri_member(kind: ListKind) -> &'static str {
+    if kind == ListKind::Templates { "uriTemplate" } else { "uri" }
+}
+
+/// The URIs and URI templates that more than one server lists, by server.
+fn qualified_uris(
+    servers: &[(Arc<str>, Arc<ServerLists>)],
+) -> HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> {
+    let mut owners: BTreeMap<String, Vec<&Arc<str>>> = BTreeMap::new();
+    for kind in [ListKind::Resources, ListKind::Templates] {
+        for (server, uri, _) in elements(servers, kind, uri_member(kind)) {
+            let servers = owners.entry(uri).or_default();
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
+    }
+    let mut qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> = HashMap::new();
+    for (uri, servers) in owners.iter().filter(|(_, servers)| servers.len() > 1) {
+        for server in servers {
+            let exposed = uris::qualify(server, uri).into();
+            qualified.entry(Arc::clone(server)).or_default().insert(uri.as_str().into(), exposed);
+        }
+    }
+    qualified
+}
+
+/// Writes the result of a list method.
+fn render(kind: ListKind, items: &[Json]) -> Json {
+    let member = match kind {
+        ListKind::Tools => "tools",
+        ListKind::Prompts => "prompts",
+        ListKind::Resources => "resources",
+        ListKind::Templates => "resourceTemplates",
+    };
+    let size = items.iter().map(|item| item.as_bytes().len() + 1).sum::<usize>() + 32;
+    let mut text = String::with_capacity(size);
+    write!(text, "{{\"{member}\":[").expect("writing to a string");
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str(item.as_str());
+    }
+    text.push_str("]}");
+    Json::parse(text).expect("an object of elements that are JSON")
+}
+
+/// Replaces a text member.
+fn edited(object: &Json, member: &str, value: &str) -> Json {
+    Edit::new().set_str(member, value).apply(Some(object)).unwrap_or_else(|_| object.clone())
+}
+
+fn with_member(object: &Json, member: &str, value: &Json) -> Json {
+    Edit::new().set(member, value).apply(Some(object)).unwrap_or_else(|_| object.clone())
+}
+
+/// Merges the instructions of the servers, each below a heading with the name of its server.
+fn merge_instructions(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Option<String> {
+    let mut merged = String::new();
+    for (server, lists) in servers {
+        let Some(instructions) = lists.instructions.as_deref().map(str::trim).filter(|text| !text.is_empty())
+        else {
+            continue;
+        };
+        let shown: String = instructions.chars().take(MAX_INSTRUCTIONS_PER_SERVER).collect();
+        let cut = if shown.len() < instructions.len() { "\n[cut]" } else { "" };
+        let part = format!("# Server `{server}`\n{shown}{cut}\n\n");
+        if merged.len() + part.len() > MAX_INSTRUCTIONS {
+            break;
+        }
+        merged.push_str(&part);
+    }
+    let merged = merged.trim_end();
+    (!merged.is_empty()).then(|| merged.to_owned())
+}
+
+/// Longest instructions of one server, in characters. They go into the context of every model.
+const MAX_INSTRUCTIONS_PER_SERVER: usize = 2_000;
+/// Longest merged instructions, in bytes.
+const MAX_INSTRUCTIONS: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn items(values: Value) -> Vec<Json> {
+    values.as_array().unwrap().iter().map(|value| Json::encode(value).unwrap()).collect()
+}
+
+fn server(name: &str, lists: ServerLists) -> (Arc<str>, Arc<ServerLists>) {
+    (name.into(), Arc::new(lists))
+}
+
+fn tools(names: &[&str]) -> ServerLists {
+    let tools = names.iter().map(|name| Json::encode(&json!({"name": name, "inputSchema": {}})).unwrap());
+    ServerLists { tools: tools.collect(), ..ServerLists::default() }
+}
+
+fn build(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Snapshot {
+    Snapshot::build(servers, Naming::default(), &Snapshot::default())
+}
+
+fn listed(snapshot: &Snapshot, kind: ListKind) -> Value {
+    snapshot.result(kind).decode().unwrap()
+}
+
+#[test]
+fn lists_are_merged_in_the_order_of_the_servers() {
+    let snapshot = build(&[server("b", tools(&["one", "two"])), server("a", tools(&["two", "three"]))]);
+    let names: Vec<_> = listed(&snapshot, ListKind::Tools)["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["one", "b__two", "a__two", "three"]);
+    let target = snapshot.named(ListKind::Tools, "a__two").unwrap();
+    assert_eq!((&*target.server, &*target.name), ("a", "two"));
+    assert_eq!(snapshot.named(ListKind::Tools, "two"), None);
+    assert_eq!(snapshot.names_of(ListKind::Tools, "two"), ["a__two", "b__two"]);
+}
+
+/// An element that needs no other name passes as the server wrote it, and the others keep all but
+/// their name.
+#[test]
+fn elements_pass_byte_for_byte() {
+    let odd = r#"{"name":"x","inputSchema":{"a":1.0,"b":1e400},"com.example/z":[ 1 ]}"#;
+    let lists = ServerLists { tools: vec![Json::parse(odd).unwrap()], ..ServerLists::default() };
+    let alone = build(&[server("a", lists.clone())]);
+    assert_eq!(alone.result(ListKind::Tools).as_str(), format!(r#"{{"tools":[{odd}]}}"#));
+    let both = build(&[server("a", lists), server("b", tools(&["x"]))]);
+    let renamed = odd.replace(r#""name":"x""#, r#""name":"a__x""#);
+    assert!(
+        both.result(ListKind::Tools).as_str().contains(&renamed),
+        "{}",
+        both.result(ListKind::Tools).as_str()
+    );
+}
+
+#[test]
+fn a_version_changes_only_with_its_list() {
+    let first = build(&[server("a", tools(&["x"]))]);
+    let same = Snapshot::build(&[server("a", tools(&["x"]))], Naming::default(), &first);
+    let other = Snapshot::build(&[server("a", tools(&["y"]))], Naming::default(), &same);
+    let version = |snapshot: &Snapshot| snapshot.version(ListKind::Tools);
+    assert_eq!(version(&same), version(&first));
+    assert_eq!(version(&other), version(&first) + 1);
+    assert_eq!(other.version(ListKind::Prompts), first.version(ListKind::Prompts));
+}
+
+/// GW-14, AP-02: a URI that two servers have is told apart everywhere that it appears.
+#[test]
+fn gw_14_shared_uris_are_qualified() {
+    let lists = |ui: &str| ServerLists {
+        resources: items(json!([{"uri": "file:///a", "name": "a"}, {"uri": ui, "name": "u"}])),
+        templates: items(json!([{"uriTemplate": "db://{id}", "name": "t"}])),
+        tools: items(
+            json!([{"name": format!("{}-tool", ui.len()), "_meta": {"ui": {"resourceUri": ui, "x": 1}, "ui/resourceUri": ui}}]),
+        ),
+        ..ServerLists::default()
+    };
+    let snapshot = build(&[server("a", lists("ui://app/x")), server("b", lists("ui://app/x"))]);
+    let uris: Vec<_> = listed(&snapshot, ListKind::Resources)["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["uri"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        uris,
+        ["bowline://a/file:///a", "ui://bowline.a/app/x", "bowline://b/file:///a", "ui://bowline.b/app/x"]
+    );
+    let templates = listed(&snapshot, ListKind::Templates);
+    assert_eq!(templates["resourceTemplates"][1]["uriTemplate"], "bowline://b/db://{id}");
+    let tool = &listed(&snapshot, ListKind::Tools)["tools"][1];
+    assert_eq!(
+        tool["_meta"],
+        json!({"ui": {"resourceUri": "ui://bowline.b/app/x", "x": 1}, "ui/resourceUri": "ui://bowline.b/app/x"})
+    );
+    let target = snapshot.resource("bowline://b/db://7").unwrap();
+    assert_eq!((&*target.server, &*target.name), ("b", "db://7"));
+    assert_eq!(snapshot.resource("bowline://nobody/db://7"), None);
+    assert_eq!(snapshot.resource("file:///a"), None);
+    assert_eq!(snapshot.exposed_uri("a", "file:///a"), Some("bowline://a/file:///a"));
+}
+
+#[test]
+fn unique_uris_stay_as_they_are() {
+    let lists = ServerLists {
+        resources: items(json!([{"uri": "file:///a", "name": "a"}])),
+        ..ServerLists::default()
+    };
+    let snapshot = build(&[server("a", lists), server("b", ServerLists::default())]);
+    assert_eq!(snapshot.resource("file:///a"), Some(Target { server: "a".into(), name: "file:///a".into() }));
+    assert_eq!(snapshot.resource("bowline://a/file:///a"), None);
+    assert!(!snapshot.has_qualified_uris("a"));
+}
+
+#[test]
+fn unlisted_resources_are_looked_for_where_they_may_be() {
+    let templates = ServerLists {
+        templates: items(json!([{"uriTemplate": "db://rows/{id}", "name": "t"}])),
+        ..ServerLists::default()
+    };
+    let listing =
+        ServerLists { resources: items(json!([{"uri": "DB://x", "name": "x"}])), ..ServerLists::default() };
+    let other =
+        ServerLists { resources: items(json!([{"uri": "web://x", "name": "x"}])), ..ServerLists::default() };
+    let snapshot = build(&[
+        server("a", listing),
+        server("b", ServerLists::default()),
+        server("c", templates),
+        server("d", other),
+    ]);
+    let likely = |uri| snapshot.likely_servers(uri).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(likely("db://rows/7"), ["c", "a", "b"]);
+    assert_eq!(likely("db://other"), ["a", "c", "b"]);
+    assert_eq!(likely("file:///x"), ["b"]);
+}
+
+#[test]
+fn instructions_are_labeled_and_bounded() {
+    let saying = |text: String| ServerLists { instructions: Some(text), ..ServerLists::default() };
+    let snapshot = build(&[server("a", saying("Be brief.".into())), server("b", saying("  ".into()))]);
+    assert_eq!(snapshot.instructions(), Some("# Server `a`\nBe brief."));
+    let many: Vec<_> = (0..20).map(|at| server(&format!("s{at}"), saying("é".repeat(5_000)))).collect();
+    let merged = build(&many).instructions().unwrap().to_owned();
+    assert!(merged.len() <= MAX_INSTRUCTIONS && merged.starts_with("# Server `s0`\né"), "{}", merged.len());
+    assert!(merged.contains("é\n[cut]"));
+    assert_eq!(build(&[]).instructions(), None);
+}
+
+#[test]
+fn elements_without_a_name_or_listed_twice_are_dropped() {
+    let lists = ServerLists {
+        tools: items(json!([{"name": "x"}, {"title": "none"}, {"name": "x", "again": true}, {"name": 7}])),
+        ..ServerLists::default()
+    };
+    assert_eq!(listed(&build(&[server("a", lists)]), ListKind::Tools), json!({"tools": [{"name": "x"}]}));
+}

@@ -1,0 +1,84 @@
+//! [`ForwardedCall`]: sends a request of the host to a server, with progress on its way back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::config::Timeouts;
+use bowline::{CallOptions, Client, Json, Result};
+use bowline_proto::wire::meta;
+use bowline_proto::wire::object::Edit;
+
+use crate::host_queue::{HostQueue, OpenCall};
+use crate::trace;
+
+/// What a request of the host needs on its way to the server.
+#[derive(Clone, Copy)]
+pub(crate) struct ForwardedCall<'a> {
+    pub(crate) client: &'a Client,
+    /// The configured time limits of the server.
+    pub(crate) timeouts: &'a Timeouts,
+    /// Takes the progress of the request.
+    pub(crate) queue: &'a Arc<HostQueue>,
+}
+
+impl ForwardedCall<'_> {
+    /// Sends the request and waits for its result. Progress is delivered while `open` lives, with
+    /// the token of the host. `polls_tasks` says that the host follows tasks itself.
+    ///
+    /// Dropping the future cancels the request on the server.
+    pub(crate) async fn send(
+        self,
+        open: &Arc<OpenCall>,
+        method: &str,
+        params: Option<Json>,
+        polls_tasks: bool,
+    ) -> Result<Json> {
+        let mut options =
+            CallOptions::new().idle_timeout(idle_timeout(self.timeouts)).timeout(self.timeouts.max);
+        if polls_tasks {
+            options = options.raw();
+        }
+        let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
+        if let Some(token) = token {
+            let (queue, open) = (Arc::clone(self.queue), Arc::downgrade(open));
+            options = options.on_raw_progress(move |params| {
+                if params.as_bytes().len() > MAX_PROGRESS_BYTES {
+                    return;
+                }
+                if let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(&params)) {
+                    queue.push_progress(&open, params);
+                }
+            });
+        }
+        let params = params.map(trace::continue_trace);
+        self.client.request_with(method, &params, &options).await
+    }
+}
+
+/// How long a call may be silent.
+///
+/// That is up to the host: it cancels what it no longer waits for, and many tools are silent for
+/// longer than the default. So unless the user configured a timeout, only the limit for the whole
+/// call applies, for hosts that never cancel.
+fn idle_timeout(timeouts: &Timeouts) -> Duration {
+    if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
+}
+
+/// Larger progress is dropped; no real one is.
+const MAX_PROGRESS_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_testkit::with;
+
+    #[test]
+    fn only_a_limit_that_was_set_ends_a_silent_call() {
+        let seconds = Duration::from_secs;
+        for (call, max, limit) in [(60, 600, 600), (5, 600, 5), (120, 600, 120), (30, 30, 30), (60, 60, 60)] {
+            let timeouts = with!(Timeouts::default(), call: seconds(call), max: seconds(max));
+            assert_eq!(idle_timeout(&timeouts), seconds(limit));
+        }
+        assert_eq!(Timeouts::default().call, seconds(60));
+    }
+}

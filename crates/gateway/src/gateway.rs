@@ -1,0 +1,178 @@
+//! [`Gateway`]: one endpoint for hosts, in front of many servers.
+
+mod announce;
+mod handshake;
+mod lists;
+mod request;
+mod route;
+mod session;
+mod subscriptions;
+mod upstream;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::{Builder, Client, ConnectionEvent, Server};
+use bowline_server::Host;
+
+use crate::catalog::{Catalog, CatalogCache, Naming};
+use crate::error_response::LoginCommand;
+use session::HostSession;
+
+pub use lists::STALE_SERVERS;
+
+/// One endpoint for hosts, in front of many servers. Clones share everything.
+///
+/// # Behavior
+/// - A host is answered at once: what the servers offer comes from the catalog, which outlives the
+///   process if there is a cache. A host is told of a change when a server turns out to offer
+///   something else.
+/// - A server that is down keeps its place in the lists. Their `_meta` says which servers could not
+///   be asked, and why.
+/// - A fault of a server never ends the session of a host, and never reaches another server. Calls
+///   are retried where that is safe; others are answered with an error of code
+///   [`UNREACHABLE`](crate::UNREACHABLE) that says whether the server can have executed them.
+/// - Each session of a host has its own connection to each server, with the name and capabilities
+///   of that host. So what a server asks or announces reaches the host that it is meant for.
+/// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
+#[derive(Clone, Debug)]
+pub struct Gateway(Arc<Shared>);
+
+/// Settings of a [`Gateway`].
+#[must_use]
+pub struct GatewayBuilder {
+    servers: Vec<Server>,
+    naming: Naming,
+    cache: Option<Arc<dyn CatalogCache>>,
+    list_wait: Duration,
+    drain_timeout: Duration,
+    client_builder: Arc<ClientFactory>,
+    observer: Arc<Observer>,
+    login_commands: HashMap<String, Arc<LoginCommand>>,
+}
+
+type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
+type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
+
+struct Shared {
+    servers: Vec<Server>,
+    catalog: Catalog,
+    list_wait: Duration,
+    drain_timeout: Duration,
+    client_builder: Arc<ClientFactory>,
+    observer: Arc<Observer>,
+    login_commands: HashMap<String, Arc<LoginCommand>>,
+}
+
+impl Gateway {
+    /// Begins a gateway in front of these servers. Disabled ones are left out.
+    pub fn builder(servers: impl IntoIterator<Item = Server>) -> GatewayBuilder {
+        GatewayBuilder {
+            servers: servers.into_iter().filter(|server| server.enabled).collect(),
+            naming: Naming::default(),
+            cache: None,
+            list_wait: LIST_WAIT,
+            drain_timeout: DRAIN_TIMEOUT,
+            client_builder: Arc::new(|server: Server| Client::builder(server)),
+            observer: Arc::new(|_: &ConnectionEvent| {}),
+            login_commands: HashMap::new(),
+        }
+    }
+
+    /// Serves a host until it ends its session and has its responses, or until it can no longer be
+    /// reached, or until `stop` resolves. Then everything of the session is shut down in good order:
+    /// open calls are canceled, and its connections to servers are closed.
+    ///
+    /// Dropping the future leaves the shutdown to continue in the background.
+    pub async fn serve(&self, host: Host, stop: impl Future<Output = ()>) {
+        HostSession::run(Arc::clone(&self.0), host, stop).await;
+    }
+}
+
+impl GatewayBuilder {
+    /// Sets when the names of servers are put before the names of their tools.
+    pub fn naming(mut self, naming: Naming) -> Self {
+        self.naming = naming;
+        self
+    }
+
+    /// Keeps the lists of the servers here between runs.
+    pub fn catalog_cache(mut self, cache: impl CatalogCache) -> Self {
+        self.cache = Some(Arc::new(cache));
+        self
+    }
+
+    /// Sets how long a list waits for servers whose lists were never fetched (default 4 s).
+    pub fn list_wait(mut self, wait: Duration) -> Self {
+        self.list_wait = wait;
+        self
+    }
+
+    /// Sets how long requests that are open when the host closes its end may still be answered
+    /// (default 30 s).
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Builds clients with this function, which sets logins, caches and records. The identity and
+    /// the handler of the host are set afterward.
+    pub fn client_builder(mut self, builder: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
+        self.client_builder = Arc::new(builder);
+        self
+    }
+
+    /// Calls `observer` when the connection to a server changes. It must not block.
+    pub fn on_connection_event(
+        mut self,
+        observer: impl Fn(&ConnectionEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Arc::new(observer);
+        self
+    }
+
+    /// Sets the command that a person runs to log in to a server with these scopes in addition to
+    /// the granted ones. The host is told of it when that would help.
+    pub fn login_command(
+        mut self,
+        server: impl Into<String>,
+        command: impl Fn(&[String]) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.login_commands.insert(server.into(), Arc::new(command));
+        self
+    }
+
+    /// Creates the gateway. It reads the cache, and connects to nothing before a host comes.
+    pub fn build(self) -> Gateway {
+        let catalog = Catalog::new(&self.servers, self.naming, self.cache);
+        Gateway(Arc::new(Shared {
+            catalog,
+            servers: self.servers,
+            list_wait: self.list_wait,
+            drain_timeout: self.drain_timeout,
+            client_builder: self.client_builder,
+            observer: self.observer,
+            login_commands: self.login_commands,
+        }))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GatewayBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayBuilder").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}
+
+/// Shorter than the shortest list timeout of widely used hosts, which is 5 s.
+const LIST_WAIT: Duration = Duration::from_secs(4);
+/// `printf … | bowline serve --stdio` needs its responses.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

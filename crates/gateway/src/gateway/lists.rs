@@ -1,0 +1,33 @@
+//! Answers list requests from the catalog, and says which servers could not be asked.
+
+use bowline::Json;
+use bowline_proto::wire::object::Edit;
+use serde_json::{Map, json};
+
+use super::Shared;
+use crate::catalog::{Freshness, ListKind};
+
+/// The result of a list request. It waits for servers whose lists were never fetched.
+pub(super) async fn list(gateway: &Shared, kind: ListKind) -> Json {
+    let catalog = &gateway.catalog;
+    catalog.wait_until_known(gateway.list_wait).await;
+    let result = catalog.snapshot().result(kind);
+    let mut stale = Map::new();
+    for (server, freshness) in catalog.stale_servers() {
+        let why = match freshness {
+            Freshness::Fresh => continue,
+            Freshness::Pending => "it has not answered yet".to_owned(),
+            Freshness::Stale(cause) => cause.into(),
+        };
+        stale.insert(server.to_string(), why.into());
+    }
+    if stale.is_empty() {
+        return result;
+    }
+    let meta = Json::encode(&json!({ STALE_SERVERS: stale })).expect("an object is JSON");
+    Edit::new().set("_meta", &meta).apply(Some(&result)).unwrap_or(result)
+}
+
+/// The member of `_meta` that says which servers could not be asked, and why. What the list has of
+/// them is what they offered when they were last connected.
+pub const STALE_SERVERS: &str = "bowline/stale-servers";

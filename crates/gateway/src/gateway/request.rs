@@ -1,0 +1,171 @@
+//! Serves one request of the host.
+
+use std::sync::Arc;
+
+use bowline::types::{LogLevel, code, method};
+use bowline::{Client, HandlerResult, Json, RpcError, Status};
+use bowline_proto::wire::object::Edit;
+use bowline_server::OpenRequest;
+
+use super::lists::list;
+use super::route::{Route, route};
+use super::session::HostSession;
+use super::upstream::{Upstream, Upstreams};
+use crate::catalog::{Snapshot, Target};
+use crate::error_response;
+use crate::exposed_result::with_exposed_uris;
+use crate::forwarded_call::ForwardedCall;
+use crate::host_queue::OpenCall;
+
+impl HostSession {
+    /// Serves one request and sends its response.
+    ///
+    /// Dropping the future cancels it on the server, and no response is sent.
+    pub(super) async fn serve_request(
+        self: Arc<Self>,
+        upstreams: Arc<Upstreams>,
+        request: OpenRequest,
+        method: Box<str>,
+        params: Option<Json>,
+    ) {
+        if !upstreams.handshake().wait_until_answered().await {
+            return request.respond(Err(&error_response::initialize_failed())).await;
+        }
+        let answer = Box::pin(self.answer(&upstreams, &request, &method, params)).await;
+        request.respond(answer.as_ref()).await;
+    }
+
+    async fn answer(
+        &self,
+        upstreams: &Arc<Upstreams>,
+        request: &OpenRequest,
+        method: &str,
+        params: Option<Json>,
+    ) -> HandlerResult {
+        let catalog = &self.gateway.catalog;
+        let mut snapshot = catalog.snapshot();
+        let mut routed = route(&snapshot, method, params.clone());
+        if let Route::Refuse(_) | Route::Search { .. } = routed {
+            // It may be of a server whose lists were never fetched.
+            catalog.wait_until_known(self.gateway.list_wait).await;
+            snapshot = catalog.snapshot();
+            routed = route(&snapshot, method, params.clone());
+        }
+        match routed {
+            Route::List(kind) => Ok(list(&self.gateway, kind).await),
+            Route::Forward { server, params } => {
+                let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
+                forward(upstream, &snapshot, request, method, params).await
+            }
+            Route::Search { uri } => search(upstreams, &snapshot, request, &uri, params).await,
+            Route::Subscribe(target) => self.subscribe(upstreams, &target, params.as_ref()).await,
+            Route::Unsubscribe { uri } => {
+                upstreams.subscriptions.end(&uri);
+                Ok(Json::empty_object())
+            }
+            Route::SetLevel => {
+                let name = params.as_ref().and_then(|params| params.member("level")?.decode::<String>().ok());
+                let level = LogLevel::ALL.into_iter().find(|level| name.as_deref() == Some(level.as_str()));
+                let missing = || RpcError::new(code::INVALID_PARAMS, "params need a level of logging");
+                upstreams.set_log_level(level.ok_or_else(missing)?);
+                Ok(Json::empty_object())
+            }
+            Route::Unknown => {
+                let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
+                forward(only, &snapshot, request, method, params).await
+            }
+            Route::Refuse(error) => Err(error),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        upstreams: &Arc<Upstreams>,
+        target: &Target,
+        params: Option<&Json>,
+    ) -> HandlerResult {
+        let upstream =
+            upstreams.get(&target.server).ok_or_else(|| unknown_method(method::RESOURCES_SUBSCRIBE))?;
+        let client = &upstream.connected()?.client;
+        let exposed: String =
+            params.and_then(|params| params.member("uri")?.decode().ok()).unwrap_or_default();
+        if !upstreams.subscriptions.has_room(&exposed) {
+            return Err(RpcError::new(code::INVALID_PARAMS, "too many subscriptions in one session"));
+        }
+        let mut subscription =
+            client.subscribe(&target.name).await.map_err(|error| upstream.error_response(client, &error))?;
+        let (link, own) = (self.link.clone(), target.name.clone());
+        upstreams.subscriptions.begin(exposed.clone(), async move {
+            while let Some(change) = subscription.next().await {
+                // A resource below the one that was subscribed to has the URI of the server.
+                let uri = if *change.uri == *own { &exposed } else { &change.uri };
+                let params = Edit::new().set_str("uri", uri).apply(None).ok();
+                link.notify(method::RESOURCE_UPDATED, params.as_ref()).await;
+            }
+        });
+        Ok(Json::empty_object())
+    }
+}
+
+/// Forwards a request to one server. What the server sends before its response reaches the host
+/// before the response does.
+async fn forward(
+    upstream: &Upstream,
+    snapshot: &Snapshot,
+    _request: &OpenRequest,
+    method: &str,
+    params: Option<Json>,
+) -> HandlerResult {
+    let connected = upstream.connected()?;
+    let open = Arc::new(OpenCall);
+    let call = ForwardedCall {
+        client: &connected.client,
+        timeouts: &upstream.server.timeouts,
+        queue: &connected.queue,
+    };
+    let result = call.send(&open, method, params, false).await;
+    connected.queue.wait_until_delivered().await;
+    // Ends progress before the response is written.
+    drop(open);
+    match result {
+        Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
+        Err(error) => Err(upstream.error_response(&connected.client, &error)),
+    }
+}
+
+/// Reads a resource that no server lists from the first of the likely servers that has it.
+async fn search(
+    upstreams: &Upstreams,
+    snapshot: &Snapshot,
+    request: &OpenRequest,
+    uri: &str,
+    params: Option<Json>,
+) -> HandlerResult {
+    let mut first_error = None;
+    for server in snapshot.likely_servers(uri) {
+        let Some(upstream) = upstreams.get(&server) else { continue };
+        let Ok(connected) = upstream.connected() else { continue };
+        if !offers_resources(&connected.client) {
+            continue;
+        }
+        match forward(upstream, snapshot, request, method::RESOURCES_READ, params.clone()).await {
+            Ok(result) => return Ok(result),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Err(first_error
+        .unwrap_or_else(|| RpcError::new(code::RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"))))
+}
+
+fn offers_resources(client: &Client) -> bool {
+    match client.status().current() {
+        Status::Ready(peer) => peer.capabilities.resources.is_some(),
+        _ => false,
+    }
+}
+
+fn unknown_method(method: &str) -> RpcError {
+    RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
+}

@@ -1,0 +1,141 @@
+//! Decides which server a request of the host is for, and what is rewritten on its way.
+
+use std::sync::Arc;
+
+use bowline::types::{code, method};
+use bowline::{Json, RpcError};
+use bowline_proto::wire::object::Edit;
+
+use crate::catalog::{ListKind, Snapshot, Target};
+
+/// What is done with a request.
+#[derive(Debug, PartialEq)]
+pub(super) enum Route {
+    /// Answered with a merged list.
+    List(ListKind),
+    /// Forwarded to this server, with these params.
+    Forward { server: Arc<str>, params: Option<Json> },
+    /// A read of a resource that no server lists: servers are asked in turn, which is harmless.
+    Search { uri: String },
+    /// Changes of the resource are wanted.
+    Subscribe(Target),
+    /// Changes of the resource are no longer wanted.
+    Unsubscribe { uri: String },
+    /// Sets the level of log messages on every server.
+    SetLevel,
+    /// For the server, if there is only one.
+    Unknown,
+    /// Answered with this error.
+    Refuse(RpcError),
+}
+
+/// Routes a request by its method and params.
+pub(super) fn route(snapshot: &Snapshot, asked: &str, params: Option<Json>) -> Route {
+    match asked {
+        method::TOOLS_LIST => list(ListKind::Tools, params.as_ref()),
+        method::PROMPTS_LIST => list(ListKind::Prompts, params.as_ref()),
+        method::RESOURCES_LIST => list(ListKind::Resources, params.as_ref()),
+        method::TEMPLATES_LIST => list(ListKind::Templates, params.as_ref()),
+        method::TOOLS_CALL => by_name(snapshot, ListKind::Tools, "tool", params),
+        method::PROMPTS_GET => by_name(snapshot, ListKind::Prompts, "prompt", params),
+        method::RESOURCES_READ => match text(params.as_ref(), "uri") {
+            Some(uri) => match snapshot.resource(&uri) {
+                Some(target) => forward(&target, "uri", params),
+                None => Route::Search { uri },
+            },
+            None => Route::Refuse(missing("uri")),
+        },
+        method::RESOURCES_SUBSCRIBE => match text(params.as_ref(), "uri") {
+            Some(uri) => snapshot.resource(&uri).map_or_else(
+                || {
+                    Route::Refuse(RpcError::new(
+                        code::INVALID_PARAMS,
+                        format!("no server lists the resource {uri}"),
+                    ))
+                },
+                Route::Subscribe,
+            ),
+            None => Route::Refuse(missing("uri")),
+        },
+        method::RESOURCES_UNSUBSCRIBE => match text(params.as_ref(), "uri") {
+            Some(uri) => Route::Unsubscribe { uri },
+            None => Route::Refuse(missing("uri")),
+        },
+        method::COMPLETE => complete(snapshot, params),
+        method::SET_LEVEL => Route::SetLevel,
+        _ => Route::Unknown,
+    }
+}
+
+/// A list is one page, so a cursor is none of ours.
+fn list(kind: ListKind, params: Option<&Json>) -> Route {
+    let cursor = params.and_then(|params| params.member("cursor")).filter(|cursor| !cursor.is_null());
+    match cursor {
+        None => Route::List(kind),
+        Some(_) => {
+            Route::Refuse(RpcError::new(code::INVALID_PARAMS, "the cursor is unknown: lists have one page"))
+        }
+    }
+}
+
+fn by_name(snapshot: &Snapshot, kind: ListKind, what: &str, params: Option<Json>) -> Route {
+    let Some(name) = text(params.as_ref(), "name") else { return Route::Refuse(missing("name")) };
+    match snapshot.named(kind, &name) {
+        Some(target) => forward(target, "name", params),
+        None => Route::Refuse(unknown_name(snapshot, kind, what, &name)),
+    }
+}
+
+fn unknown_name(snapshot: &Snapshot, kind: ListKind, what: &str, name: &str) -> RpcError {
+    let message = match &*snapshot.names_of(kind, name) {
+        [] => format!("Unknown {what}: {name}"),
+        names => format!("Unknown {what}: {name}; it is now called {}", names.join(" or ")),
+    };
+    RpcError::new(code::INVALID_PARAMS, message)
+}
+
+/// Forwards to the server of `target`, with its own name or URI in `member`.
+fn forward(target: &Target, member: &str, params: Option<Json>) -> Route {
+    let own = |params: &Json| text(Some(params), member).is_some_and(|name| name == *target.name);
+    let params = match params {
+        Some(params) if own(&params) => Some(params),
+        params => Edit::new().set_str(member, &target.name).apply(params.as_ref()).ok().or(params),
+    };
+    Route::Forward { server: Arc::clone(&target.server), params }
+}
+
+/// Routes a completion by the prompt or template that it is for.
+fn complete(snapshot: &Snapshot, params: Option<Json>) -> Route {
+    let Some(reference) = params.as_ref().and_then(|params| params.member("ref")) else {
+        return Route::Refuse(missing("ref"));
+    };
+    let (target, member) = if let Some(name) = text(Some(&reference), "name") {
+        match snapshot.named(ListKind::Prompts, &name) {
+            Some(target) => (target.clone(), "name"),
+            None => return Route::Refuse(unknown_name(snapshot, ListKind::Prompts, "prompt", &name)),
+        }
+    } else if let Some(uri) = text(Some(&reference), "uri") {
+        let template = snapshot.named(ListKind::Templates, &uri).cloned();
+        let Some(target) = template.or_else(|| snapshot.resource(&uri)) else {
+            let message = format!("no server has the resource template {uri}");
+            return Route::Refuse(RpcError::new(code::INVALID_PARAMS, message));
+        };
+        (target, "uri")
+    } else {
+        return Route::Refuse(missing("ref.name or ref.uri"));
+    };
+    let own = Edit::new().set_str(member, &target.name).apply(Some(&reference));
+    let params = own.and_then(|own| Edit::new().set("ref", &own).apply(params.as_ref())).ok().or(params);
+    Route::Forward { server: target.server, params }
+}
+
+fn text(params: Option<&Json>, member: &str) -> Option<String> {
+    params?.member(member)?.decode().ok()
+}
+
+fn missing(member: &str) -> RpcError {
+    RpcError::new(code::INVALID_PARAMS, format!("params need {member}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! The connections of one session of a host: one client for each server.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::types::{LogLevel, method};
+use bowline::{Client, ConnectionEvent, Era, Event, Json, RpcError, Server, Status, Topic};
+use bowline_server::{Handshake, HostLink, InitializeRequest};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::subscriptions::Subscriptions;
+use crate::catalog;
+use crate::error_response::{self, ConnectionState, LoginCommand};
+use crate::host_handler::HostHandler;
+use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
+use crate::host_queue::{HostQueue, QueueItem, QueueReader};
+
+/// The connections of one session.
+pub(super) struct Upstreams {
+    /// In the configured order.
+    all: Vec<Arc<Upstream>>,
+    by_name: HashMap<Arc<str>, usize>,
+    handshake: Handshake,
+    pub(super) subscriptions: Subscriptions,
+    log_level: watch::Sender<Option<LogLevel>>,
+    tasks: Mutex<JoinSet<()>>,
+    /// Canceled when the session is over.
+    ended: CancellationToken,
+}
+
+/// The connection to one server.
+pub(super) struct Upstream {
+    pub(super) server: Server,
+    /// The reason why there is no client is what each request is answered with.
+    client: Result<Connected, RpcError>,
+    login_command: Option<Arc<LoginCommand>>,
+}
+
+/// The client of a server, with its queues.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    /// Notifications for the host, in order.
+    pub(super) queue: Arc<HostQueue>,
+    /// Notifications of the host, in order.
+    notifications: mpsc::Sender<(Box<str>, Option<Json>)>,
+    hooks: Mutex<Option<bowline::hooks::Hooks>>,
+}
+
+impl Upstreams {
+    /// Starts to connect to every server with the identity of the host that sent `request`.
+    pub(super) fn open(gateway: &Arc<Shared>, link: &HostLink, request: &InitializeRequest) -> Arc<Self> {
+        let ended = CancellationToken::new();
+        let (log_level, _) = watch::channel(None);
+        let mut tasks = JoinSet::new();
+        let mut upstreams = Vec::with_capacity(gateway.servers.len());
+        for server in &gateway.servers {
+            let client = Connected::open(gateway, server, link, request).map(|(connected, reader)| {
+                let client = connected.client.clone();
+                let (handshake, observer) = (request.handshake(), Arc::clone(&gateway.observer));
+                tasks.spawn(deliver(reader, link.clone(), handshake, ended.clone(), move |event| {
+                    observer(event);
+                }));
+                tasks.spawn(apply_log_level(client.clone(), log_level.subscribe()));
+                let gateway = Arc::clone(gateway);
+                tasks.spawn(async move { catalog::feed(&gateway.catalog, &client).await });
+                connected
+            });
+            upstreams.push(Arc::new(Upstream {
+                server: server.clone(),
+                client,
+                login_command: gateway.login_commands.get(&server.name).cloned(),
+            }));
+        }
+        let by_name =
+            upstreams.iter().enumerate().map(|(at, upstream)| (upstream.server.name.as_str().into(), at));
+        Arc::new(Self {
+            by_name: by_name.collect(),
+            all: upstreams,
+            handshake: request.handshake(),
+            subscriptions: Subscriptions::default(),
+            log_level,
+            tasks: Mutex::new(tasks),
+            ended,
+        })
+    }
+
+    /// The handshake of the host.
+    pub(super) fn handshake(&self) -> &Handshake {
+        &self.handshake
+    }
+
+    /// The connection to a server.
+    pub(super) fn get(&self, server: &str) -> Option<&Arc<Upstream>> {
+        self.all.get(*self.by_name.get(server)?)
+    }
+
+    /// The connection to the only server, if there is one.
+    pub(super) fn only(&self) -> Option<&Arc<Upstream>> {
+        match &*self.all {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Sets the level of log messages, on each server as soon as it is connected.
+    pub(super) fn set_log_level(&self, level: LogLevel) {
+        self.log_level.send_replace(Some(level));
+    }
+
+    /// Queues a notification of the host for every server.
+    pub(super) fn forward_notification(&self, method: &str, params: Option<&Json>) {
+        for connected in self.all.iter().filter_map(|upstream| upstream.client.as_ref().ok()) {
+            if let Err(error) = connected.notifications.try_send((method.into(), params.cloned())) {
+                tracing::warn!(%error, "a notification of the host was dropped");
+            }
+        }
+    }
+
+    /// Runs a task until the session is over.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let ended = self.ended.clone();
+        self.tasks.lock().spawn(async move {
+            ended.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Closes all connections at once. Events that were received until then still reach observers.
+    pub(super) async fn close(&self) {
+        self.subscriptions.clear();
+        let mut closing = JoinSet::new();
+        for upstream in &self.all {
+            let upstream = Arc::clone(upstream);
+            closing.spawn(async move { upstream.close().await });
+        }
+        while closing.join_next().await.is_some() {}
+        self.ended.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Upstream {
+    /// The client, or the error for each request to this server.
+    pub(super) fn connected(&self) -> Result<&Connected, RpcError> {
+        self.client.as_ref().map_err(Clone::clone)
+    }
+
+    /// The error response for a request that failed.
+    pub(super) fn error_response(&self, client: &Client, error: &bowline::Error) -> RpcError {
+        tracing::info!(%error, "a request failed");
+        let status = client.status().current();
+        let login = self.login_command.as_deref();
+        let state = ConnectionState::of(client, &status, self.server.reconnect_wait, login);
+        error_response::from_error(error, &state)
+    }
+
+    async fn close(&self) {
+        let Ok(connected) = &self.client else { return };
+        connected.client.close().await;
+        // Hooks get the last event too, within their timeout.
+        let hooks = connected.hooks.lock().take();
+        if let Some(hooks) = hooks {
+            let _ = timeout(HOOKS_TIMEOUT, hooks.finished()).await;
+        }
+    }
+}
+
+impl Connected {
+    fn open(
+        gateway: &Shared,
+        server: &Server,
+        link: &HostLink,
+        request: &InitializeRequest,
+    ) -> Result<(Self, QueueReader), RpcError> {
+        let params = request.params();
+        let handler = HostHandler {
+            link: link.clone(),
+            handshake: request.handshake(),
+            capabilities: crate::handshake::forwarded_capabilities(params),
+            response_timeout: server.timeouts.max,
+        };
+        let client = (gateway.client_builder)(server.clone())
+            .implementation(params.client_info.clone())
+            // The host speaks a legacy revision. A server that speaks both eras offers it more in
+            // the same era.
+            .begin_with(Era::Legacy)
+            .handler(handler)
+            .open()
+            .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
+        let (queue, reader) = HostQueue::new(client.events());
+        let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
+        tokio::spawn(forward_to_server(outgoing, client.clone()));
+        let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
+        Ok((Self { client, queue, notifications, hooks: Mutex::new(Some(hooks)) }, reader))
+    }
+}
+
+/// Delivers what one server sends to the host.
+async fn deliver(
+    mut queue: QueueReader,
+    link: HostLink,
+    handshake: Handshake,
+    ended: CancellationToken,
+    observer: impl Fn(&ConnectionEvent),
+) {
+    loop {
+        let item = tokio::select! {
+            // Queued items first, then the end.
+            biased;
+            item = queue.next() => item,
+            () = ended.cancelled() => return,
+        };
+        let Some(item) = item else { return };
+        if let QueueItem::Event(Event::Connection(event)) = &item {
+            tracing::info!(server = %event.server, turn = event.kind.as_str(), "a connection has changed");
+            observer(event);
+        }
+        // A host that does not read must not delay the shutdown.
+        ended.run_until_cancelled(deliver_item(item, &link, &handshake)).await;
+    }
+}
+
+async fn deliver_item(item: QueueItem, link: &HostLink, handshake: &Handshake) {
+    match item {
+        QueueItem::Progress { call, params } => {
+            // A call that the host canceled has no more progress.
+            if call.upgrade().is_some() {
+                link.notify(method::PROGRESS, Some(&params)).await;
+            }
+        }
+        QueueItem::Event(Event::Notification(said)) => {
+            // Lists are announced by the catalog, updates by their subscription, and a task is
+            // followed for the host, which did not ask for it.
+            let is_for_host = match said.topic() {
+                Topic::Log(_) => true,
+                Topic::Other => *said.method != *method::TASK,
+                _ => false,
+            };
+            if is_for_host && handshake.wait_until_ready().await {
+                link.notify(&said.method, said.params.as_ref()).await;
+            }
+        }
+        QueueItem::Event(_) => {}
+        QueueItem::Missed(missed) => {
+            tracing::warn!(missed, "the host reads too slowly; notifications of a server were dropped");
+        }
+    }
+}
+
+/// Sets the level of log messages whenever the host has chosen one, once the server is connected.
+/// The client restores it after a recovery.
+async fn apply_log_level(client: Client, mut levels: watch::Receiver<Option<LogLevel>>) {
+    let mut status = client.status();
+    while levels.changed().await.is_ok() {
+        let Some(level) = *levels.borrow_and_update() else { continue };
+        while !matches!(status.current(), Status::Ready(_)) {
+            if status.changed().await.is_none() {
+                return;
+            }
+        }
+        if let Err(error) = client.set_log_level(level).await {
+            tracing::debug!(server = client.name(), %error, "the level of log messages was not set");
+        }
+    }
+}
+
+/// How long the shutdown waits for hooks.
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);

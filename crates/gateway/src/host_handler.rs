@@ -1,0 +1,48 @@
+//! [`HostHandler`]: forwards requests of a server to the host.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bowline::{Handler, HandlerResult, Json, ServerRequest};
+use bowline_proto::server::session::out_of_order;
+use bowline_server::{Handshake, HostLink};
+use tokio::time::timeout;
+
+use crate::error_response;
+
+/// Handles server requests by forwarding them to the host.
+pub(crate) struct HostHandler {
+    pub(crate) link: HostLink,
+    /// The handshake of the host: it gets requests only after it.
+    pub(crate) handshake: Handshake,
+    /// The capabilities of the host, which the server is told of.
+    pub(crate) capabilities: Json,
+    /// How long a host may take to respond. Often a person has to decide, so it is long; but
+    /// nothing waits forever.
+    pub(crate) response_timeout: Duration,
+}
+
+impl Handler for HostHandler {
+    fn capabilities(&self) -> Json {
+        self.capabilities.clone()
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(async move {
+            let answer = async {
+                // A server may send requests as soon as its own handshake is done; the host gets
+                // them only after its own.
+                if self.handshake.wait_until_ready().await {
+                    self.link.send_request(&request.method, &request.params).await
+                } else {
+                    Err(out_of_order("the host was turned away"))
+                }
+            };
+            timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {
+                tracing::warn!(method = %request.method, "the host did not answer the server in time");
+                Err(error_response::host_timeout())
+            })
+        })
+    }
+}
