@@ -218,6 +218,12 @@ impl Client {
         self.connection().track_lists();
     }
 
+    /// Has the server announce changes of its lists, which arrive as [`Event::Notification`]. Unlike
+    /// [`Client::track_lists`] this fetches nothing. Legacy servers announce them in any case.
+    pub fn listen_for_list_changes(&self) {
+        self.connection().session.subscriptions.demand_lists();
+    }
+
     /// Emits [`Event::CallEnded`] for each request of a caller that ends from now on. Without this,
     /// requests end silently, and a report costs nothing.
     pub fn report_calls(&self) {

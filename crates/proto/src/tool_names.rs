@@ -71,16 +71,20 @@ pub fn assign_names(wanted: &[ToolId<'_>], max: usize) -> Vec<String> {
     names
 }
 
-struct Candidate {
-    name: String,
-    /// Nothing was replaced.
-    exact: bool,
-    /// Nothing was cut off.
-    whole: bool,
+/// The name that a tool would get if there were no other.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The valid name.
+    pub name: String,
+    /// Whether nothing was replaced or cut off.
+    pub exact: bool,
+    /// Whether nothing was cut off.
+    pub whole: bool,
 }
 
 impl Candidate {
-    fn from_tool(wanted: &ToolId<'_>, max: usize) -> Self {
+    /// The candidate of a tool, of at most `max` characters.
+    pub fn from_tool(wanted: &ToolId<'_>, max: usize) -> Self {
         let between = if wanted.prefix.is_empty() { "" } else { PREFIX_SEPARATOR };
         let asked = [wanted.prefix, between, wanted.name];
         let mut characters = asked.iter().flat_map(|part| part.chars());
@@ -108,7 +112,8 @@ pub fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
 }
 
-fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32, max: usize) -> String {
+/// Adds a suffix to a name: a hash of the tool, and of `salt` if that is not 0.
+pub fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32, max: usize) -> String {
     let mut hash = StableHash::new();
     for part in [wanted.server, wanted.prefix, wanted.name] {
         hash.add(part.as_bytes());

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bowline::{Client, Event, EventReceiver, Peer, Result, Status, StatusWatch};
+use bowline::{Client, Event, EventReceiver, Peer, Result, Status, StatusWatch, Topic};
 use tokio::time::{sleep, timeout};
 
-use super::{Catalog, Freshness, ServerLists};
+use super::{Catalog, Freshness, ListKind, ServerLists};
 
 /// Keeps the lists of the server of `client` up to date, until the client is closed. Of several
 /// clients of one server, one does so at a time.
@@ -14,23 +14,24 @@ use super::{Catalog, Freshness, ServerLists};
 pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
     let Some(lock) = catalog.feed_lock(client.name()) else { return };
     let _turn = lock.lock().await;
-    client.track_lists();
+    client.listen_for_list_changes();
     let (mut events, mut status) = (client.events(), client.status());
+    let mut lists = ServerLists::default();
+    let mut outdated = ListKind::ALL.to_vec();
     let mut retry_delay = MIN_RETRY_DELAY;
     loop {
         match status.current() {
-            Status::Ready(peer) => match fetch(client, &peer).await {
-                Ok(lists) => {
-                    catalog.replace(client.name(), lists);
+            // Boxed, since it is large and rarely runs.
+            Status::Ready(peer) => match Box::pin(fetch(client, &peer, &outdated, &mut lists)).await {
+                Ok(()) => {
+                    catalog.replace(client.name(), lists.clone());
                     retry_delay = MIN_RETRY_DELAY;
-                    wait_for_change(&mut events, &mut status).await;
+                    outdated = wait_for_change(&mut events, &mut status).await;
                 }
                 Err(error) => {
                     tracing::warn!(server = client.name(), %error, "the lists of a server could not be fetched");
-                    catalog.set_freshness(
-                        client.name(),
-                        Freshness::Stale("its lists could not be fetched".into()),
-                    );
+                    catalog.set_freshness(client.name(), Freshness::Stale(NOT_FETCHED.into()));
+                    outdated = ListKind::ALL.to_vec();
                     // A server that recovers is asked again at once.
                     let _ = timeout(retry_delay, status.changed()).await;
                     retry_delay = (retry_delay * 2).min(MAX_RETRY_DELAY);
@@ -53,40 +54,65 @@ pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
     }
 }
 
-/// Waits until a list has changed, or may have, or the connection is another one.
-async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusWatch) {
+/// Waits until lists may have changed, or the connection is another one. Returns which lists.
+async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusWatch) -> Vec<ListKind> {
+    let mut outdated = Vec::new();
     loop {
+        // A change of several lists is announced list by list.
+        let settle = async {
+            match &*outdated {
+                [] => std::future::pending().await,
+                _ => sleep(SETTLE_DELAY).await,
+            }
+        };
         tokio::select! {
+            biased;
             event = events.next() => match event {
-                Some(Event::ListChanged(_) | Event::Missed(_)) => break,
+                Some(Event::Notification(said)) => outdated.extend(match said.topic() {
+                    Topic::ToolsChanged => &[ListKind::Tools][..],
+                    Topic::PromptsChanged => &[ListKind::Prompts],
+                    Topic::ResourcesChanged => &[ListKind::Resources, ListKind::Templates],
+                    _ => &[],
+                }),
+                Some(Event::Missed(_)) => return ListKind::ALL.to_vec(),
                 Some(_) => {}
-                None => return,
+                None => return ListKind::ALL.to_vec(),
             },
             seen = status.changed() => if !matches!(seen, Some(Status::Ready(_))) {
-                return;
+                // It may be another server that comes back.
+                return ListKind::ALL.to_vec();
             },
+            () = settle => return outdated,
         }
     }
-    // A change of several lists is announced list by list.
-    sleep(SETTLE_DELAY).await;
 }
 
-async fn fetch(client: &Client, peer: &Peer) -> Result<ServerLists> {
-    Ok(ServerLists {
-        instructions: peer.instructions.clone(),
-        tools: client.list_tools().await?.into_iter().map(|tool| tool.json).collect(),
-        prompts: client.list_prompts().await?.into_iter().map(|prompt| prompt.json).collect(),
-        resources: client.list_resources().await?.into_iter().map(|resource| resource.json).collect(),
-        templates: client
-            .list_resource_templates()
-            .await?
-            .into_iter()
-            .map(|template| template.json)
-            .collect(),
-    })
+/// Fetches some of the lists.
+async fn fetch(client: &Client, peer: &Peer, kinds: &[ListKind], lists: &mut ServerLists) -> Result<()> {
+    lists.instructions.clone_from(&peer.instructions);
+    for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
+        match kind {
+            ListKind::Tools => {
+                lists.tools = client.list_tools().await?.into_iter().map(|item| item.json).collect();
+            }
+            ListKind::Prompts => {
+                lists.prompts = client.list_prompts().await?.into_iter().map(|item| item.json).collect();
+            }
+            ListKind::Resources => {
+                lists.resources = client.list_resources().await?.into_iter().map(|item| item.json).collect();
+            }
+            ListKind::Templates => {
+                let templates = client.list_resource_templates().await?;
+                lists.templates = templates.into_iter().map(|item| item.json).collect();
+            }
+        }
+    }
+    Ok(())
 }
 
-/// How long changes are collected before the lists are fetched.
+/// Why the lists of a connected server are stale.
+const NOT_FETCHED: &str = "its lists could not be fetched";
+/// How long changes are collected before lists are fetched.
 const SETTLE_DELAY: Duration = Duration::from_millis(20);
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bowline_proto::tool_names::{MAX_NAME, ToolId, assign_names};
+use bowline_proto::tool_names::{Candidate, MAX_NAME, ToolId, with_suffix};
 
 /// When the name of a server is put before the names of its tools and prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub(super) const MAX_EXPOSED_NAME: usize = MAX_NAME - "mcp__bowline__".len();
 
 /// Assigns a unique name to each element, given as its server and the server's own name for it. An
 /// element that a server has twice gets one name. The order does not matter.
+///
+/// When a server joins, none of its elements gets a name that another element had before: of
+/// several that would share a name, none gets it, and a name that looks generated is never given
+/// as it is.
 pub(super) fn expose<'a>(
     elements: &[(&'a str, &'a str)],
     naming: Naming,
@@ -27,38 +31,59 @@ pub(super) fn expose<'a>(
     let mut unique: Vec<_> = elements.to_vec();
     unique.sort_unstable();
     unique.dedup();
-    // Assigned without prefixes first: names that only become equal when they are made valid
-    // collide as well.
-    let bare: Vec<_> = unique.iter().map(|&(_, name)| sanitized(name)).collect();
-    let mut servers_by_name: HashMap<&str, usize> = HashMap::new();
-    for name in &bare {
-        *servers_by_name.entry(name).or_default() += 1;
-    }
-    let tools: Vec<_> = unique
+    let bare: Vec<_> = unique.iter().map(|&(server, name)| candidate(server, "", name)).collect();
+    let count_by_name = count(bare.iter().map(|candidate| candidate.name.as_str()));
+    let candidates: Vec<_> = unique
         .iter()
         .zip(&bare)
         .map(|(&(server, name), bare)| {
-            let is_prefixed = naming == Naming::Prefixed
-                || servers_by_name[bare.as_str()] > 1
-                || (bare == name && looks_marked(name));
-            ToolId { server, prefix: if is_prefixed { server } else { "" }, name }
+            let is_plain = naming == Naming::PlainIfUnique && count_by_name[bare.name.as_str()] == 1;
+            if is_plain { bare.clone() } else { candidate(server, server, name) }
         })
         .collect();
-    let names = assign_names(&tools, MAX_EXPOSED_NAME);
-    unique.into_iter().zip(names).collect()
+    let mut names: Vec<_> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
+    let mut salts: Vec<Option<u32>> = candidates
+        .iter()
+        .map(|candidate| (!candidate.whole || looks_marked(&candidate.name)).then_some(0))
+        .collect();
+    loop {
+        for (at, salt) in salts.iter().enumerate() {
+            if let Some(salt) = *salt {
+                let (server, name) = unique[at];
+                let tool = ToolId { server, prefix: "", name };
+                names[at] = with_suffix(&candidates[at].name, &tool, salt, MAX_EXPOSED_NAME);
+            }
+        }
+        let counts = count(names.iter().map(String::as_str));
+        let shared: Vec<_> = (0..names.len()).filter(|&at| counts[names[at].as_str()] > 1).collect();
+        if shared.is_empty() {
+            return unique.into_iter().zip(names).collect();
+        }
+        for at in shared {
+            salts[at] = Some(salts[at].map_or(0, |salt| salt + 1));
+        }
+    }
 }
 
-/// The name that an element would get if there were no other.
-fn sanitized(name: &str) -> String {
-    let alone = [ToolId { server: "", prefix: "", name }];
-    assign_names(&alone, MAX_EXPOSED_NAME).pop().expect("one tool has one name")
+fn candidate(server: &str, prefix: &str, name: &str) -> Candidate {
+    Candidate::from_tool(&ToolId { server, prefix, name }, MAX_EXPOSED_NAME)
 }
 
-/// Whether a server's own name looks like one with a suffix that makes it unique. If it were
-/// exposed as it is, a server could take the name of another's tool.
+fn count<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+/// Whether a name looks like one with a suffix that makes it unique.
 fn looks_marked(name: &str) -> bool {
-    name.rsplit_once('_')
-        .is_some_and(|(_, end)| end.len() == 8 && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    name.rsplit_once('_').is_some_and(|(_, end)| end.len() == 8 && end.bytes().all(is_hex_digit))
+}
+
+fn is_hex_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
 #[cfg(test)]
@@ -100,12 +125,14 @@ mod tests {
 
     #[test]
     fn a_server_cannot_take_a_generated_name() {
-        let long = "x".repeat(45);
-        let elements = [("docs", &*long), ("other", &*long)];
+        let long = "x".repeat(60);
+        let elements = [("docs", &*long), ("docs", "a b"), ("docs", "a.b")];
         let had = exposed(&elements);
-        let joined = exposed(&[elements[0], elements[1], ("hostile", &*had[0])]);
-        assert_eq!(joined[..2], had[..]);
-        assert!(!had.contains(&joined[2]), "{joined:?}");
+        assert!(had[0].starts_with("xxx") && had[1].starts_with("docs__a_b_"), "{had:?}");
+        let all: Vec<_> = elements.into_iter().chain(had.iter().map(|name| ("hostile", &**name))).collect();
+        let joined = exposed(&all);
+        assert_eq!(joined[..3], had[..]);
+        assert!(joined[3..].iter().all(|name| !had.contains(name)), "{joined:?}");
     }
 
     fn name() -> impl Strategy<Value = String> {

@@ -67,9 +67,14 @@ impl Upstreams {
                 tasks.spawn(deliver(reader, link.clone(), handshake, ended.clone(), move |event| {
                     observer(event);
                 }));
-                tasks.spawn(apply_log_level(client.clone(), log_level.subscribe()));
+                let levels = log_level.subscribe();
                 let gateway = Arc::clone(gateway);
-                tasks.spawn(async move { catalog::feed(&gateway.catalog, &client).await });
+                let until_end = ended.clone().run_until_cancelled_owned(async move {
+                    tokio::join!(catalog::feed(&gateway.catalog, &client), apply_log_level(&client, levels))
+                });
+                tasks.spawn(async move {
+                    until_end.await;
+                });
                 connected
             });
             upstreams.push(Arc::new(Upstream {
@@ -256,7 +261,7 @@ async fn deliver_item(item: QueueItem, link: &HostLink, handshake: &Handshake) {
 
 /// Sets the level of log messages whenever the host has chosen one, once the server is connected.
 /// The client restores it after a recovery.
-async fn apply_log_level(client: Client, mut levels: watch::Receiver<Option<LogLevel>>) {
+async fn apply_log_level(client: &Client, mut levels: watch::Receiver<Option<LogLevel>>) {
     let mut status = client.status();
     while levels.changed().await.is_ok() {
         let Some(level) = *levels.borrow_and_update() else { continue };

@@ -2,6 +2,7 @@
 
 mod byte_exact;
 mod calls;
+mod gateway;
 mod handshake;
 mod input;
 mod passthrough;

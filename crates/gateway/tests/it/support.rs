@@ -1,10 +1,12 @@
 //! A test host that writes and reads lines, and keeps messages that it has not looked at yet.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bowline::Server;
-use bowline_gateway::{Host, Relay};
+use bowline_gateway::{Gateway, Host, Relay};
 use bowline_testkit::HttpServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -27,14 +29,36 @@ pub(crate) struct TestHost {
 
 impl TestHost {
     pub(crate) fn start(relay: Relay) -> Self {
+        Self::spawn(|host, stop| relay.run(host, stop))
+    }
+
+    /// A host that a gateway serves.
+    pub(crate) fn join(gateway: &Gateway) -> Self {
+        let gateway = gateway.clone();
+        Self::spawn(|host, stop| async move { gateway.serve(host, stop).await })
+    }
+
+    /// A host that a gateway serves, initialized with these capabilities.
+    pub(crate) async fn join_with(gateway: &Gateway, capabilities: Value) -> Self {
+        let mut host = Self::join(gateway);
+        let answer = host.initialize(capabilities).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        host
+    }
+
+    fn spawn<F>(serve: impl FnOnce(Host, Pin<Box<dyn Future<Output = ()> + Send>>) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (to, stdin) = tokio::io::duplex(64 * 1024);
         let (stdout, from) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
-        let relay = tokio::spawn(relay.run(Host::new(stdin, stdout), async move {
+        let stopped = async move {
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
-        }));
+        };
+        let relay = tokio::spawn(serve(Host::new(stdin, stdout), Box::pin(stopped)));
         Self { stdin: to, stdout: BufReader::new(from), skipped: VecDeque::new(), stop: Some(stop), relay }
     }
 
@@ -140,6 +164,26 @@ impl TestHost {
     /// The next notification with this method.
     pub(crate) async fn notification(&mut self, method: &str) -> Value {
         self.find_message(|message| message["method"] == method && message.get("id").is_none()).await
+    }
+
+    /// Sends a request without params and returns its result.
+    pub(crate) async fn result(&mut self, method: &str, params: Value) -> Value {
+        self.send_request("result", method, params).await;
+        let answer = self.response("result").await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// The names in a list of the gateway.
+    pub(crate) async fn names(&mut self, method: &str, list: &str, member: &str) -> Vec<String> {
+        let result = self.result(method, Value::Null).await;
+        let items = result[list].as_array().unwrap_or_else(|| panic!("no {list} in {result}"));
+        items.iter().map(|item| item[member].as_str().expect("a text").to_owned()).collect()
+    }
+
+    /// The names of all tools.
+    pub(crate) async fn tools(&mut self) -> Vec<String> {
+        self.names("tools/list", "tools", "name").await
     }
 
     /// Whether every message was looked at, up to the response to a ping.

@@ -1,0 +1,20 @@
+//! A gateway in front of several servers.
+
+mod calls;
+mod catalog;
+mod questions;
+mod recovery;
+mod resources;
+
+use bowline::Server;
+use bowline_gateway::Gateway;
+use bowline_testkit::HttpServer;
+
+/// The configuration of a server.
+fn at(name: &str, server: &HttpServer) -> Server {
+    Server::http(name, server.url()).build().expect("a loopback URL")
+}
+
+fn gateway(servers: impl IntoIterator<Item = Server>) -> Gateway {
+    Gateway::builder(servers).build()
+}

@@ -1,0 +1,171 @@
+//! Lists: merged, complete, announced when they change, and kept while a server is down.
+
+use std::time::{Duration, Instant};
+
+use bowline::Server;
+use bowline_gateway::{FolderCatalog, Gateway, STALE_SERVERS};
+use bowline_testkit::{self as testkit, Fault, StreamKind};
+use serde_json::{Value, json};
+
+use super::{at, gateway};
+use crate::support::{TEST_TIMEOUT, TestHost, result_text};
+
+/// The port of a server that is not there.
+fn dead(name: &str) -> Server {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    Server::http(name, format!("http://127.0.0.1:{port}/mcp")).build().expect("a loopback URL")
+}
+
+#[tokio::test]
+async fn lists_of_all_servers_are_merged() {
+    let one = testkit::server().legacy().tool("echo").tool("add").instructions("Use echo.").run().await;
+    let two =
+        testkit::server().modern().tool("echo").prompt("greet", "hi").resource("file:///b", "b").run().await;
+    let mut host = TestHost::join(&gateway([at("one", &one), at("two", &two)]));
+    let hello = host.initialize(json!({})).await;
+    assert_eq!(hello["result"]["serverInfo"]["name"], "bowline");
+    assert_eq!(hello["result"]["instructions"], "# Server `one`\nUse echo.");
+    assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(host.tools().await, ["one__echo", "add", "two__echo"]);
+    assert_eq!(host.names("prompts/list", "prompts", "name").await, ["greet"]);
+    assert_eq!(host.names("resources/list", "resources", "uri").await, ["file:///b"]);
+    assert_eq!(host.names("resources/templates/list", "resourceTemplates", "uriTemplate").await, [""; 0]);
+    let list = host.result("tools/list", Value::Null).await;
+    assert_eq!(list.get("_meta"), None, "every server has answered");
+    assert_eq!(list.get("nextCursor"), None);
+}
+
+/// PA-01: 2,500 tools in pages of 50 arrive as one list.
+#[tokio::test]
+async fn pa_01_all_pages_are_in_the_list() {
+    let server = testkit::server().legacy().filler_tools(2_500, 100).page_size(50).run().await;
+    let gateway = Gateway::builder([at("one", &server)]).list_wait(TEST_TIMEOUT).build();
+    let mut host = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(host.tools().await.len(), 2_500);
+    assert_eq!(server.count("tools/list"), 50, "each page is fetched once");
+}
+
+#[tokio::test]
+async fn a_change_is_announced_once_and_only_if_there_is_one() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::join_with(&gateway([at("one", &server)]), json!({})).await;
+    assert_eq!(host.tools().await, ["echo"]);
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, TEST_TIMEOUT).await;
+    // The server says so, and nothing has changed.
+    let lists = server.count("tools/list");
+    server.announce_tools();
+    server.wait_until(|server| server.count("tools/list") > lists, TEST_TIMEOUT).await;
+    server.edit(|script| script.tool("new"));
+    server.announce_tools();
+    host.notification("notifications/tools/list_changed").await;
+    assert_eq!(host.tools().await, ["echo", "new"]);
+    assert!(host.is_silent().await, "one change is announced once");
+}
+
+/// A host is answered at once, and told when a server that was down offers something.
+#[tokio::test]
+async fn a_server_that_comes_late_is_announced() {
+    let up = testkit::server().legacy().tool("echo").run().await;
+    let late = testkit::server().legacy().tool("late").run().await;
+    late.stop().await;
+    let mut host = TestHost::join_with(&gateway([at("up", &up), at("late", &late)]), json!({})).await;
+    assert_eq!(host.tools().await, ["echo"]);
+    let list = host.result("tools/list", Value::Null).await;
+    let stale = list["_meta"][STALE_SERVERS].as_object().expect("a server is missing");
+    assert_eq!(stale.keys().collect::<Vec<_>>(), ["late"]);
+    late.start().await;
+    host.notification("notifications/tools/list_changed").await;
+    assert_eq!(host.tools().await, ["echo", "late"]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_keeps_its_tools_and_the_list_says_so() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let impatient = at("one", &server).with_reconnect_wait(Duration::ZERO);
+    let mut host = TestHost::join_with(&gateway([impatient]), json!({})).await;
+    assert_eq!(host.tools().await, ["echo"]);
+    server.stop().await;
+    // The client notices at the latest when it is used.
+    host.call_tool(1, "echo", json!({})).await;
+    let list = host.result("tools/list", Value::Null).await;
+    assert_eq!(list["tools"][0]["name"], "echo");
+    assert!(list["_meta"][STALE_SERVERS]["one"].is_string(), "{list}");
+    server.start().await;
+    while host.result("tools/list", Value::Null).await.get("_meta").is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(result_text(&host.call_tool(2, "echo", json!({"a": 1})).await), r#"{"a":1}"#);
+    assert!(host.is_silent().await, "nothing has changed for the host");
+}
+
+/// A list that fails on a later page does not replace the one that was fetched before.
+#[tokio::test]
+async fn a_list_that_cannot_be_fetched_to_its_end_changes_nothing() {
+    let server = testkit::server().legacy().filler_tools(30, 50).page_size(10).run().await;
+    let mut host = TestHost::join_with(&gateway([at("one", &server)]), json!({})).await;
+    assert_eq!(host.tools().await.len(), 30);
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, TEST_TIMEOUT).await;
+    server.arm(Fault::error(-32603, "no page").on("tools/list").skip(1).always());
+    server.edit(|script| script.tool("new"));
+    let lists = server.count("tools/list");
+    server.announce_tools();
+    server.wait_until(|server| server.count("tools/list") > lists, TEST_TIMEOUT).await;
+    assert_eq!(host.tools().await.len(), 30);
+    server.disarm();
+    host.notification("notifications/tools/list_changed").await;
+    assert_eq!(host.tools().await.len(), 31);
+}
+
+/// What a gateway has seen once, the next one knows at once, with every server down.
+#[tokio::test]
+async fn the_catalog_outlives_the_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = testkit::server().legacy().tool("echo").instructions("Use echo.").run().await;
+    let build = || {
+        Gateway::builder([at("one", &server)])
+            .catalog_cache(FolderCatalog::new(folder.path()))
+            .list_wait(Duration::from_secs(600))
+            .build()
+    };
+    let mut host = TestHost::join_with(&build(), json!({})).await;
+    assert_eq!(host.tools().await, ["echo"]);
+    host.close().await;
+    while std::fs::read_dir(folder.path()).expect("a folder").next().is_none() {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+    let mut host = TestHost::join(&build());
+    let hello = host.initialize(json!({})).await;
+    assert_eq!(hello["result"]["instructions"], "# Server `one`\nUse echo.");
+    let list = host.result("tools/list", Value::Null).await;
+    assert_eq!(list["tools"][0]["name"], "echo");
+    assert!(list["_meta"][STALE_SERVERS]["one"].is_string(), "{list}");
+}
+
+/// A server that is down for good does not hold up the list beyond the configured wait.
+#[tokio::test]
+async fn a_list_does_not_wait_for_a_server_that_is_down() {
+    let up = testkit::server().legacy().tool("echo").run().await;
+    let gateway = Gateway::builder([at("up", &up), dead("down")]).list_wait(Duration::from_secs(600)).build();
+    let begun = Instant::now();
+    let mut host = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(host.tools().await, ["echo"]);
+    assert!(begun.elapsed() < Duration::from_secs(300), "it is known to be down");
+}
+
+/// GW-12: two hosts get the same list, byte for byte.
+#[tokio::test]
+async fn gw_12_lists_do_not_depend_on_the_connection() {
+    let one = testkit::server().legacy().tool("b").tool("a").run().await;
+    let two = testkit::server().legacy().tool("c").tool("a").run().await;
+    let gateway = gateway([at("one", &one), at("two", &two)]);
+    let mut lines = Vec::new();
+    for _ in 0..2 {
+        let mut host = TestHost::join_with(&gateway, json!({})).await;
+        host.send_request("list", "tools/list", Value::Null).await;
+        lines.push(host.response("list").await.to_string());
+    }
+    assert_eq!(lines[0], lines[1]);
+}

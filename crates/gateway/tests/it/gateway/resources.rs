@@ -1,0 +1,78 @@
+//! Resources: read from their server, told apart where two have the same URI, and watched.
+
+use bowline_testkit::{self as testkit, StreamKind, Tool};
+use serde_json::{Value, json};
+
+use super::{at, gateway};
+use crate::support::{TEST_TIMEOUT, TestHost};
+
+#[tokio::test]
+async fn resources_are_read_from_their_server() {
+    let one =
+        testkit::server().legacy().resource("file:///a", "of one").resource("x://same", "1").run().await;
+    let two =
+        testkit::server().modern().resource("file:///b", "of two").resource("x://same", "2").run().await;
+    let mut host = TestHost::join_with(&gateway([at("one", &one), at("two", &two)]), json!({})).await;
+    assert_eq!(
+        host.names("resources/list", "resources", "uri").await,
+        ["file:///a", "bowline://one/x://same", "file:///b", "bowline://two/x://same"]
+    );
+    for (uri, text) in [("file:///a", "of one"), ("file:///b", "of two"), ("bowline://two/x://same", "2")] {
+        let read = host.result("resources/read", json!({"uri": uri})).await;
+        assert_eq!((&read["contents"][0]["uri"], &read["contents"][0]["text"]), (&json!(uri), &json!(text)));
+    }
+    host.send_request(1, "resources/read", json!({"uri": "nobody://has/this"})).await;
+    let answer = host.response(1).await;
+    assert_eq!(answer["error"], json!({"code": -32002, "message": "Resource not found: nobody://has/this"}));
+}
+
+/// GW-14: links in results lead to the server that they came from.
+#[tokio::test]
+async fn gw_14_links_in_results_are_told_apart() {
+    let link = |text: &str| {
+        Tool::named(text).result(json!({"content": [
+            {"type": "resource_link", "uri": "x://same", "name": "l"},
+            {"type": "resource", "resource": {"uri": "x://same", "text": text}},
+            {"type": "text", "text": "x://same"},
+        ]}))
+    };
+    let one = testkit::server().legacy().resource("x://same", "1").tool(link("one")).run().await;
+    let two = testkit::server().legacy().resource("x://same", "2").tool(link("two")).run().await;
+    let mut host = TestHost::join_with(&gateway([at("a", &one), at("b", &two)]), json!({})).await;
+    assert_eq!(host.tools().await, ["one", "two"]);
+    let answer = host.call_tool(1, "two", json!({})).await;
+    let content = &answer["result"]["content"];
+    assert_eq!(content[0]["uri"], "bowline://b/x://same");
+    assert_eq!(content[1]["resource"]["uri"], "bowline://b/x://same");
+    assert_eq!(content[2]["text"], "x://same");
+    let read = host.result("resources/read", json!({"uri": content[0]["uri"]})).await;
+    assert_eq!(read["contents"][0]["text"], "2");
+}
+
+/// RS-03: in both eras, and after the server has lost its session.
+#[tokio::test]
+async fn rs_03_changes_reach_the_host_that_subscribed() {
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.resource("file:///a", "a").resource("file:///b", "b").run().await;
+        let gateway = gateway([at("one", &server)]);
+        let mut host = TestHost::join_with(&gateway, json!({})).await;
+        let mut other = TestHost::join_with(&gateway, json!({})).await;
+        assert_eq!(other.names("resources/list", "resources", "uri").await, ["file:///a", "file:///b"]);
+        assert_eq!(host.result("resources/subscribe", json!({"uri": "file:///a"})).await, json!({}));
+        server
+            .wait_until(
+                |server| server.open_streams(StreamKind::Get) > 1 || server.subscription_count() > 0,
+                TEST_TIMEOUT,
+            )
+            .await;
+        server.announce_resource("file:///b");
+        server.announce_resource("file:///a");
+        let updated = host.notification("notifications/resources/updated").await;
+        assert_eq!(updated["params"], json!({"uri": "file:///a"}));
+        assert_eq!(host.result("resources/unsubscribe", json!({"uri": "file:///a"})).await, json!({}));
+        assert!(other.is_silent().await, "it subscribed to nothing");
+        host.send_request(1, "resources/subscribe", json!({"uri": "file:///none"})).await;
+        assert_eq!(host.response(1).await["error"]["code"], -32602);
+        assert_eq!(host.result("ping", Value::Null).await, json!({}));
+    }
+}
