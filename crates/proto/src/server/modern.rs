@@ -1,0 +1,131 @@
+//! The server's half of revision 2026-07-28: pure decisions about self-contained requests.
+//!
+//! A modern host has no session. Each of its requests names its revision and capabilities, and is
+//! decided on its own; only a subscription has a state.
+//!
+//! - [`era`]: whether a message belongs to this half or to the legacy one
+//! - [`methods`]: which methods exist, and the errors for those that do not
+//! - [`request`]: the `_meta` of a request
+//! - [`headers`]: the mirrored headers of a request over HTTP
+
+pub mod era;
+pub mod headers;
+pub mod methods;
+pub mod request;
+
+use std::fmt;
+
+use crate::revision::Revision;
+use crate::wire::object::Edit;
+use crate::wire::outgoing::{self, Frame};
+use crate::wire::{Id, Json, RpcError, code};
+
+/// A refused request: the JSON-RPC error, and the HTTP status that goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status of the response. It has no meaning on a pipe.
+    pub status: u16,
+    /// The error of the response.
+    pub error: RpcError,
+}
+
+impl Refusal {
+    /// A refusal of a request that the protocol forbids, with status 400.
+    pub(crate) fn bad_request(code: i64, message: impl Into<String>) -> Self {
+        Self { status: STATUS_BAD_REQUEST, error: RpcError::new(code, message) }
+    }
+
+    /// A refusal of params that the protocol allows and the request cannot be served with, with
+    /// status 200.
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
+        Self { status: STATUS_OK, error: RpcError::new(code::INVALID_PARAMS, message) }
+    }
+
+    /// Adds data to the error.
+    pub(crate) fn with_data(mut self, data: Json) -> Self {
+        self.error.data = Some(data);
+        self
+    }
+
+    /// The refusal of a revision that is not served, with the revisions that are.
+    // GW-01
+    pub(crate) fn unsupported_version(requested: &str, supported: &[Revision]) -> Self {
+        let names: Vec<&str> = supported.iter().map(|revision| revision.as_str()).collect();
+        let message = format!("unsupported protocol version; supported: {}", names.join(", "));
+        let supported = Json::encode(&names).expect("a list is JSON");
+        let data = Edit::new().set("supported", &supported).set_str("requested", requested).apply(None);
+        Self::bad_request(code::UNSUPPORTED_VERSION, message).with_data(data.expect("a new object is one"))
+    }
+
+    /// The refusal of a request that requires these client capabilities, which the host did not
+    /// declare.
+    // GW-04
+    pub fn missing_capability(required: &Json) -> Self {
+        let data = Edit::new().set("requiredCapabilities", required).apply(None);
+        let message = "the request requires client capabilities that were not declared";
+        Self::bad_request(code::MISSING_CLIENT_CAPABILITY, message)
+            .with_data(data.expect("a new object is one"))
+    }
+
+    /// Writes the response to the request with this id.
+    pub fn to_frame(&self, id: &Id) -> Frame {
+        outgoing::response(id, Err(&self.error))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+pub(crate) const STATUS_OK: u16 = 200;
+pub(crate) const STATUS_BAD_REQUEST: u16 = 400;
+pub(crate) const STATUS_NOT_FOUND: u16 = 404;
+
+/// Whether client capabilities have a value at a path of names that is not missing, `null` or
+/// `false`.
+// EL-01: some hosts write `true` for `{}`.
+pub(crate) fn declares(capabilities: &Json, path: &[&str]) -> bool {
+    let value = path.iter().try_fold(capabilities.clone(), |json, name| json.member(name));
+    value.is_some_and(|value| !value.is_null() && value.as_bytes() != b"false")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_echo_the_id_and_carry_their_data() {
+        // GW-01
+        let refusal = Refusal::unsupported_version("1900-01-01", &[Revision::V2026_07_28]);
+        assert_eq!(refusal.status, 400);
+        let body = refusal.to_frame(&Id::from_string("a")).body();
+        assert_eq!(
+            str::from_utf8(&body).unwrap(),
+            r#"{"jsonrpc":"2.0","id":"a","error":{"code":-32022,"message":"unsupported protocol version; supported: 2026-07-28","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}"#
+        );
+        // GW-04
+        let missing = Refusal::missing_capability(&Json::try_from(r#"{"elicitation":{}}"#).unwrap());
+        assert_eq!((missing.status, missing.error.code), (400, -32021));
+        assert_eq!(missing.error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"elicitation":{}}}"#);
+    }
+
+    #[test]
+    fn capabilities_count_unless_they_are_null_or_false() {
+        let capabilities = Json::try_from(r#"{"a":{"b":{}},"c":null,"d":false,"e":true}"#).unwrap();
+        for (path, is_declared) in [
+            (&["a"][..], true),
+            (&["a", "b"], true),
+            (&["a", "x"], false),
+            (&["c"], false),
+            (&["d"], false),
+            (&["e"], true),
+            (&["e", "f"], false),
+        ] {
+            assert_eq!(declares(&capabilities, path), is_declared, "{path:?}");
+        }
+    }
+}
