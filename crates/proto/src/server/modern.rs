@@ -7,11 +7,17 @@
 //! - [`methods`]: which methods exist, and the errors for those that do not
 //! - [`request`]: the `_meta` of a request
 //! - [`headers`]: the mirrored headers of a request over HTTP
+//! - [`discover`]: the result of `server/discover`
+//! - [`results`]: results for modern hosts
+//! - [`legacy_results`]: results of modern servers for legacy hosts
 
+pub mod discover;
 pub mod era;
 pub mod headers;
+pub mod legacy_results;
 pub mod methods;
 pub mod request;
+pub mod results;
 
 use std::fmt;
 
