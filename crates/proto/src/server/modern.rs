@@ -10,6 +10,7 @@
 //! - [`discover`]: the result of `server/discover`
 //! - [`results`]: results for modern hosts
 //! - [`legacy_results`]: results of modern servers for legacy hosts
+//! - [`request_state`]: the protected `requestState` of such results
 
 pub mod discover;
 pub mod era;
@@ -17,6 +18,7 @@ pub mod headers;
 pub mod legacy_results;
 pub mod methods;
 pub mod request;
+pub mod request_state;
 pub mod results;
 
 use std::fmt;
