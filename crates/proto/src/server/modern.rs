@@ -11,11 +11,13 @@
 //! - [`results`]: results for modern hosts
 //! - [`legacy_results`]: results of modern servers for legacy hosts
 //! - [`request_state`]: the protected `requestState` of such results
+//! - [`listen`]: one `subscriptions/listen` stream
 
 pub mod discover;
 pub mod era;
 pub mod headers;
 pub mod legacy_results;
+pub mod listen;
 pub mod methods;
 pub mod request;
 pub mod request_state;
