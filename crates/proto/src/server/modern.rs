@@ -10,12 +10,14 @@
 //! - [`discover`]: the result of `server/discover`
 //! - [`results`]: results for modern hosts
 //! - [`legacy_results`]: results of modern servers for legacy hosts
+//! - [`input`]: results that request input, and the retries that bring it
 //! - [`request_state`]: the protected `requestState` of such results
 //! - [`listen`]: one `subscriptions/listen` stream
 
 pub mod discover;
 pub mod era;
 pub mod headers;
+pub mod input;
 pub mod legacy_results;
 pub mod listen;
 pub mod methods;
