@@ -30,7 +30,7 @@ use std::fmt;
 use crate::revision::Revision;
 use crate::wire::object::Edit;
 use crate::wire::outgoing::{self, Frame};
-use crate::wire::{Id, Json, RpcError, code};
+use crate::wire::{Defect, Id, Json, RpcError, code, extension};
 
 /// A refused request: the JSON-RPC error, and the HTTP status that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,9 +79,44 @@ impl Refusal {
             .with_data(data.expect("a new object is one"))
     }
 
-    /// Writes the response to the request with this id.
-    pub fn to_frame(&self, id: &Id) -> Frame {
-        outgoing::response(id, Err(&self.error))
+    /// The refusal of a request about tasks of a host that does not declare the tasks extension.
+    // TN-08
+    pub fn undeclared_tasks() -> Self {
+        let tasks = Edit::new().set(extension::TASKS, &Json::empty_object()).apply(None);
+        let required = tasks.and_then(|tasks| Edit::new().set("extensions", &tasks).apply(None));
+        Self::missing_capability(&required.expect("a new object is one"))
+    }
+
+    /// The refusal of a body that is not a JSON-RPC message.
+    pub fn malformed(defect: Defect) -> Self {
+        let code = match defect {
+            Defect::NotJson => code::PARSE_ERROR,
+            _ => code::INVALID_REQUEST,
+        };
+        Self::bad_request(code, format!("the message cannot be used: {defect}"))
+    }
+
+    /// The error of a server, with the status that its code has.
+    // HM-11
+    pub fn from_error(error: RpcError) -> Self {
+        let status = match error.code {
+            code::METHOD_NOT_FOUND => STATUS_NOT_FOUND,
+            code::PARSE_ERROR
+            | code::INVALID_REQUEST
+            | code::HEADER_MISMATCH
+            | code::MISSING_CLIENT_CAPABILITY
+            | code::UNSUPPORTED_VERSION => STATUS_BAD_REQUEST,
+            _ => STATUS_OK,
+        };
+        Self { status, error }
+    }
+
+    /// Writes the response to the request with this id. `None`: its id could not be read.
+    pub fn to_frame(&self, id: Option<&Id>) -> Frame {
+        match id {
+            Some(id) => outgoing::response(id, Err(&self.error)),
+            None => outgoing::error_without_id(&self.error),
+        }
     }
 }
 
@@ -106,38 +141,4 @@ pub(crate) fn declares(capabilities: &Json, path: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals_echo_the_id_and_carry_their_data() {
-        // GW-01
-        let refusal = Refusal::unsupported_version("1900-01-01", &[Revision::V2026_07_28]);
-        assert_eq!(refusal.status, 400);
-        let body = refusal.to_frame(&Id::from_string("a")).body();
-        assert_eq!(
-            str::from_utf8(&body).unwrap(),
-            r#"{"jsonrpc":"2.0","id":"a","error":{"code":-32022,"message":"unsupported protocol version; supported: 2026-07-28","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}"#
-        );
-        // GW-04
-        let missing = Refusal::missing_capability(&Json::try_from(r#"{"elicitation":{}}"#).unwrap());
-        assert_eq!((missing.status, missing.error.code), (400, -32021));
-        assert_eq!(missing.error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"elicitation":{}}}"#);
-    }
-
-    #[test]
-    fn capabilities_count_unless_they_are_null_or_false() {
-        let capabilities = Json::try_from(r#"{"a":{"b":{}},"c":null,"d":false,"e":true}"#).unwrap();
-        for (path, is_declared) in [
-            (&["a"][..], true),
-            (&["a", "b"], true),
-            (&["a", "x"], false),
-            (&["c"], false),
-            (&["d"], false),
-            (&["e"], true),
-            (&["e", "f"], false),
-        ] {
-            assert_eq!(declares(&capabilities, path), is_declared, "{path:?}");
-        }
-    }
-}
+mod tests;

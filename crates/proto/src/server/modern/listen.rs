@@ -65,9 +65,7 @@ impl ListenFilter {
         };
         // TN-08
         if !parsed.task_ids.is_empty() && !request.declares_tasks() {
-            let settings = Edit::new().set(extension::TASKS, &Json::empty_object()).apply(None);
-            let required = settings.and_then(|tasks| Edit::new().set("extensions", &tasks).apply(None));
-            return Err(Refusal::missing_capability(&required.expect("a new object is one")));
+            return Err(Refusal::undeclared_tasks());
         }
         Ok(parsed)
     }

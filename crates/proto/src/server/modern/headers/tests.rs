@@ -1,5 +1,6 @@
 //! Tests of mirrored headers against the body of a request.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -192,4 +193,36 @@ fn headers_of_unknown_tools_are_ignored() {
         ("Mcp-Param-Region", b"\xff"),
     ];
     assert_eq!(check_headers(headers, &mirrored), Ok(()));
+}
+
+proptest! {
+    // GW-03, HM-08: what the client half writes is accepted, and a header of another value is not.
+    #[test]
+    fn headers_of_the_client_half_are_accepted(
+        name in "\\PC{0,12}",
+        region in prop_oneof!["\\PC{0,12}", "[ -~\t]{0,8}", "=\\?base64\\?.{0,4}\\?="],
+        other in "[ -~]{0,8}",
+        count: i32,
+        dry: bool,
+    ) {
+        let arguments = json!({"region": region, "count": count, "dry": dry});
+        let params = json!({ "name": name, "arguments": arguments });
+        let text = params.to_string();
+        let annotations = HeaderAnnotations::from_schema(&Json::try_from(
+            r#"{"properties":{"region":{"type":"string","x-mcp-header":"Region"},"count":{"type":"integer","x-mcp-header":"Count"},"dry":{"type":"boolean","x-mcp-header":"Dry"}}}"#,
+        ).unwrap()).unwrap();
+        let mut headers = annotations.headers(&Json::encode(&arguments).unwrap());
+        headers.push(("Mcp-Name".into(), mirror::encode_value(&name).into_owned()));
+        headers.push(("Mcp-Method".into(), "tools/call".into()));
+        headers.push(("MCP-Protocol-Version".into(), "2026-07-28".into()));
+        let members = format!("{},", &text[1..text.len() - 1]);
+        let borrowed = |headers: &[(String, String)]| -> Verdict {
+            let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+            check(&headers, "tools/call", &members)
+        };
+        prop_assert_eq!(borrowed(&headers), Verdict::Accepted);
+        headers[0].1 = mirror::encode_value(&other).into_owned();
+        let expected = if other == region { Verdict::Accepted } else { wrong("Mcp-Param-Region", HeaderProblem::Different) };
+        prop_assert_eq!(borrowed(&headers), expected);
+    }
 }

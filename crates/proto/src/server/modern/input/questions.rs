@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::{Refusal, declares};
+use crate::server::modern::{Refusal, STATUS_OK, declares};
 use crate::wire::object::Edit;
 use crate::wire::view::{InputRequest, InputRequests, SamplingRequest, UrlElicitation};
 use crate::wire::{Json, RpcError, code, meta, method};
@@ -94,7 +94,7 @@ impl InputError {
         match self {
             Self::MissingCapability(required) => Refusal::missing_capability(required),
             Self::UnknownQuestion(_) | Self::NothingToAsk => Refusal {
-                status: super::super::STATUS_OK,
+                status: STATUS_OK,
                 error: RpcError::new(code::INTERNAL_ERROR, "the server asks what cannot be passed on"),
             },
         }
