@@ -5,9 +5,11 @@
 //! - [`requests`]: requests of the host: ids, bounds and cancellation
 //! - [`sent_requests`]: requests to the host: ids, responses and progress
 //! - [`delivery`]: the order in which messages reach the host
+//! - [`modern`]: the stateless requests of revision 2026-07-28; all of the above is the legacy era
 
 pub mod delivery;
 pub mod handshake;
+pub mod modern;
 pub mod requests;
 pub mod sent_requests;
 pub mod session;

@@ -14,7 +14,7 @@ mod id;
 mod json;
 mod message;
 mod names;
-mod scan;
+pub(crate) mod scan;
 mod validate;
 mod vector;
 

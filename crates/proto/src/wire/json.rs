@@ -98,6 +98,17 @@ impl Json {
         Some(self.slice(value))
     }
 
+    /// The values of several top-level members, found in one pass.
+    pub(crate) fn members_named<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [const { None }; N];
+        for (key, value) in scan::members(&self.0).into_iter().flatten() {
+            if let Some(at) = names.iter().position(|name| key == *name) {
+                found[at] = Some(value);
+            }
+        }
+        found.map(|value| value.map(|value| self.slice(value)))
+    }
+
     /// Whether the text is an object.
     pub fn is_object(&self) -> bool {
         self.0.first() == Some(&b'{')
@@ -173,6 +184,10 @@ mod tests {
         assert!(buffer.as_ptr_range().contains(&a.as_bytes().as_ptr()));
         assert!(json.member("b").unwrap().is_null());
         assert!(json.member("c").is_none());
+        let twice = Json::parse("{\"a\":1,\"b\":2,\"a\":3}").unwrap();
+        let found = twice.members_named(["b", "c", "a"]).map(|value| value.map(|value| value.to_string()));
+        assert_eq!(found, [Some("2".into()), None, Some("3".into())]);
+        assert_eq!(a.members_named(["a"]), [None]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Mirrored headers of the modern era: which parts of a request are repeated in HTTP headers, so
-//! that proxies can route without reading bodies, and how the values are encoded.
-// HM-03 to HM-09
+//! that proxies can route without reading bodies, how the values are encoded, and whether a header
+//! repeats a value.
+// HM-03 to HM-09, GW-03
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,6 +23,15 @@ pub fn name_param(method: &str) -> Option<&'static str> {
     }
 }
 
+/// The header that repeats the revision of a request.
+pub const VERSION_HEADER: &str = "MCP-Protocol-Version";
+/// The header that repeats the method of a request.
+pub const METHOD_HEADER: &str = "Mcp-Method";
+/// The header that repeats the parameter of [`name_param`].
+pub const NAME_HEADER: &str = "Mcp-Name";
+/// The beginning of the headers that repeat arguments of tools.
+pub const PARAM_HEADER_PREFIX: &str = "Mcp-Param-";
+
 const BASE64_MARKERS: (&str, &str) = ("=?base64?", "?=");
 
 /// Encodes a value for a header: plain where that is safe, else in Base64.
@@ -36,6 +46,51 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     }
     Cow::Owned(format!("{}{}{}", BASE64_MARKERS.0, STANDARD.encode(value), BASE64_MARKERS.1))
 }
+
+/// Decodes the value of a header. White space around it is ignored.
+// GW-03
+pub fn decode_value(header: &[u8]) -> Result<Cow<'_, str>, MalformedHeader> {
+    let value = plain_value(header)?;
+    let inner = value.strip_prefix(BASE64_MARKERS.0).and_then(|rest| rest.strip_suffix(BASE64_MARKERS.1));
+    let Some(encoded) = inner else { return Ok(Cow::Borrowed(value)) };
+    let bytes = STANDARD.decode(encoded).map_err(|_| MalformedHeader)?;
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| MalformedHeader)
+}
+
+/// Reads the value of a header that is never encoded. White space around it is ignored.
+pub fn plain_value(header: &[u8]) -> Result<&str, MalformedHeader> {
+    // A tab has to be encoded, but HTTP allows it.
+    let is_valid = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7e);
+    let value = str::from_utf8(header).ok().filter(|value| value.as_bytes().iter().all(is_valid));
+    value.map(|value| value.trim_matches([' ', '\t'])).ok_or(MalformedHeader)
+}
+
+/// Whether the decoded value of a header repeats a value of the body. Integers are compared as
+/// numbers, everything else as text. A value that is never mirrored is repeated by no header.
+// GW-03
+pub fn repeats_value(header: &str, value: &Json) -> bool {
+    match value.as_bytes()[0] {
+        b'"' => value.decode::<String>().is_ok_and(|text| text == header),
+        b't' | b'f' => value.as_bytes() == header.as_bytes(),
+        b'-' | b'0'..=b'9' => {
+            let number = header.parse().ok().and_then(|header| safe_integer(&header));
+            number.is_some() && number == safe_integer(value)
+        }
+        _ => false,
+    }
+}
+
+/// A header value with a byte that it must not have, or with invalid Base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedHeader;
+
+impl fmt::Display for MalformedHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a valid value of a mirrored header")
+    }
+}
+
+impl std::error::Error for MalformedHeader {}
 
 /// The arguments of one tool that its schema asks to repeat in headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,11 +184,23 @@ impl HeaderAnnotations {
     /// There is none for an argument that is missing, `null`, not a scalar, or not a safe integer.
     // HM-04, HM-07
     pub fn headers(&self, arguments: &Json) -> Vec<(String, String)> {
-        let header = |annotation: &HeaderAnnotation| {
-            let value = annotation.path.iter().try_fold(arguments.clone(), |json, name| json.member(name))?;
-            Some((annotation.header.clone(), header_value(&value)?))
-        };
-        self.0.iter().filter_map(header).collect()
+        let header = |(name, value): (&str, Option<Json>)| Some((name.to_owned(), header_value(&value?)?));
+        self.values(Some(arguments)).filter_map(header).collect()
+    }
+
+    /// Returns the name of every header, and the value that it repeats, if these arguments have
+    /// one that is mirrored.
+    // GW-03
+    pub fn values<'a>(
+        &'a self,
+        arguments: Option<&'a Json>,
+    ) -> impl Iterator<Item = (&'a str, Option<Json>)> + 'a {
+        self.0.iter().map(move |annotation| {
+            let value = arguments.and_then(|arguments| {
+                annotation.path.iter().try_fold(arguments.clone(), |json, name| json.member(name))
+            });
+            (&*annotation.header, value.filter(is_mirrored))
+        })
     }
 }
 
@@ -144,17 +211,29 @@ fn header_value(value: &Json) -> Option<String> {
     match value.as_bytes()[0] {
         b'"' => value.decode::<String>().ok().map(|text| encode_value(&text).into_owned()),
         b't' | b'f' => Some(value.to_string()),
-        b'-' | b'0'..=b'9' => {
-            let number = value.decode::<i64>().ok().or_else(|| {
-                // `42.0` is an integer too.
-                let number: f64 = value.decode().ok()?;
-                #[expect(clippy::cast_possible_truncation, reason = "saturates, and is then refused")]
-                (number.fract() == 0.0).then_some(number as i64)
-            })?;
-            (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&number).then(|| number.to_string())
-        }
+        b'-' | b'0'..=b'9' => safe_integer(value).map(|number| number.to_string()),
         _ => None,
     }
+}
+
+/// Whether a value has a header.
+fn is_mirrored(value: &Json) -> bool {
+    match value.as_bytes()[0] {
+        b'"' => value.decode::<String>().is_ok(),
+        b't' | b'f' => true,
+        b'-' | b'0'..=b'9' => safe_integer(value).is_some(),
+        _ => false,
+    }
+}
+
+fn safe_integer(value: &Json) -> Option<i64> {
+    let number = value.decode::<i64>().ok().or_else(|| {
+        // `42.0` is an integer too.
+        let number: f64 = value.decode().ok()?;
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, and is then refused")]
+        (number.fract() == 0.0).then_some(number as i64)
+    })?;
+    (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&number).then_some(number)
 }
 
 fn mentions_keyword(text: &[u8]) -> bool {
@@ -266,7 +345,7 @@ impl<'a> SchemaWalker<'a> {
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
             return Err(self.invalid_annotation(InvalidReason::UnsupportedType));
         }
-        let header = format!("Mcp-Param-{name}");
+        let header = format!("{PARAM_HEADER_PREFIX}{name}");
         if self.annotations.0.iter().any(|other| other.header.eq_ignore_ascii_case(&header)) {
             return Err(self.invalid_annotation(InvalidReason::Duplicate));
         }
