@@ -11,6 +11,7 @@ mod login;
 mod logs;
 mod multi_server;
 mod resources;
+mod serve;
 mod shell;
 mod tasks;
 mod trust;
@@ -34,6 +35,7 @@ pub(crate) use login::{
 pub(crate) use logs::LogsArgs;
 pub(crate) use multi_server::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;
+pub(crate) use serve::ServeArgs;
 pub(crate) use shell::ShellArgs;
 pub(crate) use tasks::TasksArgs;
 pub(crate) use trust::{TrustArgs, UntrustArgs};
@@ -158,6 +160,8 @@ pub(crate) enum Verb {
     /// Relay a server to an MCP host, reconnecting as needed
     #[command(override_usage = usage("connect", ""))]
     Connect(ConnectArgs),
+    /// Serve all servers to an MCP host as one, reconnecting as needed
+    Serve(ServeArgs),
     /// Log in to a server, and stay logged in
     Login(LoginArgs),
     /// Log out: revoke a login and delete it

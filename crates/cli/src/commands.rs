@@ -18,6 +18,8 @@ mod prompt;
 mod ps;
 mod read;
 mod resources;
+mod serve;
+mod serving;
 mod status;
 mod tasks;
 mod tool_result;
@@ -43,6 +45,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
         Verb::Connect(args) => connect::run(args, settings).await,
+        Verb::Serve(args) => serve::run(args, settings).await,
         Verb::Login(args) => login::run(args, settings).await,
         Verb::Logout(args) => logout::run(args, settings).await,
         Verb::Auth(args) => auth::run(args, settings).await,

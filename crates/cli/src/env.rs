@@ -1,7 +1,7 @@
 //! Names the variables that the command uses, besides those that say where its folders are.
 
 pub(crate) use bowline_settings::{
-    ProcessEnvironment, describe_io_error, home_folder, negotiations_folder, non_empty_var,
+    ProcessEnvironment, catalog_folder, describe_io_error, home_folder, negotiations_folder, non_empty_var,
     process_records_folder, read_small_file, state_folder, user_config_path,
 };
 

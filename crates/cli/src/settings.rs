@@ -123,10 +123,10 @@ impl Settings {
     /// Returns the folders with data that is shared between commands.
     pub(crate) fn folders(&self) -> StateFolders {
         let records = self.state().and_then(|_| env::process_records_folder(&*self.env));
-        StateFolders {
-            process_records: records,
-            negotiations: self.private_folder(env::negotiations_folder(&*self.env)),
-        }
+        let negotiations = self.private_folder(env::negotiations_folder(&*self.env));
+        // Both are in the same folder, which was looked at.
+        let catalog = negotiations.as_ref().and_then(|_| env::catalog_folder(&*self.env));
+        StateFolders { process_records: records, negotiations, catalog }
     }
 
     fn private_folder(&self, folder: Option<PathBuf>) -> Option<PathBuf> {
@@ -148,6 +148,8 @@ pub(crate) struct StateFolders {
     pub(crate) process_records: Option<PathBuf>,
     /// Cache of negotiated protocol revisions.
     pub(crate) negotiations: Option<PathBuf>,
+    /// Lists of servers, as last fetched.
+    pub(crate) catalog: Option<PathBuf>,
 }
 
 impl StateFolders {

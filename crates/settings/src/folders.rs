@@ -58,9 +58,18 @@ pub fn process_records_folder(env: &dyn Environment) -> Option<PathBuf> {
 
 /// Returns the folder of the negotiation cache, which need not exist and may be deleted.
 pub fn negotiations_folder(env: &dyn Environment) -> Option<PathBuf> {
+    Some(cache_folder(env)?.join("negotiations"))
+}
+
+/// Returns the folder of the lists of servers, which need not exist and may be deleted.
+pub fn catalog_folder(env: &dyn Environment) -> Option<PathBuf> {
+    Some(cache_folder(env)?.join("catalog"))
+}
+
+fn cache_folder(env: &dyn Environment) -> Option<PathBuf> {
     let cache = app_folder(env, XDG_CACHE_HOME, &[".cache"])?;
     // Windows has one folder for state and cache; a subfolder keeps what may be deleted apart.
-    Some(if cfg!(windows) { cache.join("cache") } else { cache }.join("negotiations"))
+    Some(if cfg!(windows) { cache.join("cache") } else { cache })
 }
 
 /// Returns our folder inside the one that `variable` names, or inside the home folder.

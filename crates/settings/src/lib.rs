@@ -19,7 +19,8 @@ pub use files::{
     UntrustedFile, find_project_file,
 };
 pub use folders::{
-    home_folder, negotiations_folder, process_records_folder, state_folder, user_config_path, variable,
+    catalog_folder, home_folder, negotiations_folder, process_records_folder, state_folder, user_config_path,
+    variable,
 };
 pub use shell_quote::shell_quote;
 pub use trust::{

@@ -1,25 +1,23 @@
 //! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
 //! fail.
 
-use bowline::auth::{Auth, missing_scopes};
+use bowline::Server;
+use bowline::auth::Auth;
 use bowline::config::{Environment, Http, Transport};
-use bowline::{Cause, ConnectionEvent, ConnectionEventKind, Fault, Server};
 use bowline_gateway::{Host, Relay};
-use tokio::sync::{mpsc, oneshot};
 
+use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::{ConnectArgs, TransportStrategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::Interrupt;
-use crate::print::{Printer, stderr, units};
+use crate::print::{Printer, stderr};
 use crate::session;
 use crate::settings::positional::PositionalArgs;
 use crate::settings::{Settings, StateFolders};
 use crate::suggested_command::with_scopes;
-use bowline_settings::ProjectTrust;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
-    refuse_trust_for_one_run(settings.project_trust)?;
+    refuse_trust_for_one_run(settings.project_trust, "connect")?;
     let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
@@ -51,9 +49,7 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Serves the host until it closes stdin or a signal arrives. Either ends the relay in order. The
-/// same signal again, as a person sends it, ends it at once. A different signal does not: hosts
-/// send SIGINT and right after it SIGTERM.
+/// Serves the host until it closes stdin or a signal arrives.
 async fn serve(
     server: Server,
     folders: StateFolders,
@@ -61,22 +57,12 @@ async fn serve(
     login: Option<String>,
     printer: &Printer,
 ) {
-    let mut interrupt = Interrupt::listen();
-    let name = server.name.clone();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut stop = Some(stop);
-    let mut first = None;
-    let (teller, mut lives) = mpsc::channel(EVENT_QUEUE_CAPACITY);
-    let (denier, mut denials) = mpsc::channel(EVENT_QUEUE_CAPACITY);
-    // A note is dropped if the queue is full.
-    let mut relay = Relay::new(server)
-        .on_connection_event(move |life| {
-            let _ = teller.try_send(life.clone());
-        })
-        .on_denied(move |fault| {
-            let _ = denier.try_send(fault.clone());
-        });
-    if let Some(command) = login.clone() {
+    let serving = Serving::new(printer);
+    let mut relay = Relay::new(server.clone())
+        .on_connection_event(serving.event_callback())
+        .on_denied(serving.denial_callback(&server.name));
+    if let Some(command) = &login {
+        let command = command.clone();
         relay = relay.login_command(move |scopes| with_scopes(&command, scopes));
     }
     if let Some(cache) = folders.negotiation_cache() {
@@ -89,100 +75,8 @@ async fn serve(
     if let Some(auth) = auth {
         relay = relay.auth(auth);
     }
-    let run = relay.run(Host::stdio(), async move {
-        let _ = stopped.await;
-    });
-    tokio::pin!(run);
-    let mut news =
-        StatusNotes { printer, server: name, is_down: false, login_command: login, last_denial: None };
-    loop {
-        tokio::select! {
-            biased;
-            Some(life) = lives.recv() => news.note_event(&life),
-            Some(fault) = denials.recv() => news.note_denied_call(&fault),
-            () = &mut run => break,
-            exit = interrupt.next() => match stop.take() {
-                Some(stop) => {
-                    first = Some(exit);
-                    // The relay may already be ending.
-                    let _ = stop.send(());
-                }
-                None if first == Some(exit) => break,
-                None => {}
-            },
-        }
-    }
-    while let Ok(life) = lives.try_recv() {
-        news.note_event(&life);
-    }
-    while let Ok(fault) = denials.try_recv() {
-        news.note_denied_call(&fault);
-    }
-    // Signals that arrive from here on are ignored: the relay has already ended.
-    interrupt.ignore();
-}
-
-/// Capacity of the queues of connection events and denials that wait to be printed.
-const EVENT_QUEUE_CAPACITY: usize = 64;
-
-/// Prints notes about the server to stderr, which hosts keep in their logs. Losses that are
-/// recovered at once are not noted.
-struct StatusNotes<'a> {
-    printer: &'a Printer,
-    server: String,
-    is_down: bool,
-    /// Command that logs in, if a login can help.
-    login_command: Option<String>,
-    /// Last note about a denied call. Hosts retry, and the same note is printed once.
-    last_denial: Option<String>,
-}
-
-impl StatusNotes<'_> {
-    fn note_event(&mut self, life: &ConnectionEvent) {
-        let cause = life.cause.as_ref().map(ToString::to_string).unwrap_or_default();
-        let name = &life.server;
-        match life.kind {
-            ConnectionEventKind::Disconnected => {
-                self.is_down = true;
-                self.printer.note(&format!("`{name}` cannot be reached: {cause}; reconnecting"));
-            }
-            ConnectionEventKind::Connected | ConnectionEventKind::Recovered if self.is_down => {
-                self.is_down = false;
-                let after =
-                    life.outage.map_or(String::new(), |outage| format!(" after {}", units::time(outage)));
-                self.printer.note(&format!("`{name}` is back{after}"));
-            }
-            ConnectionEventKind::NeedsLogin => {
-                let run = life.cause.as_ref().map(|cause| self.login_hint(cause)).unwrap_or_default();
-                self.printer.note(&format!("`{name}` requires a login: {cause}{run}"));
-            }
-            ConnectionEventKind::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
-            _ => {}
-        }
-    }
-
-    /// Notes a call that was denied although the server is connected.
-    fn note_denied_call(&mut self, cause: &Fault) {
-        let text =
-            format!("`{}` requires another login for a call: {cause}{}", self.server, self.login_hint(cause));
-        if self.last_denial.as_ref() != Some(&text) {
-            self.printer.note(&text);
-            self.last_denial = Some(text);
-        }
-    }
-
-    /// Returns the login command on a line of its own, or nothing if a login cannot help.
-    fn login_hint(&self, cause: &Fault) -> String {
-        let scopes = match &cause.cause {
-            Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
-            _ => None,
-        };
-        let scopes = scopes.unwrap_or_default();
-        self.login_command
-            .as_ref()
-            .map(|command| format!("\nrun `{}`", with_scopes(command, &scopes)))
-            .unwrap_or_default()
-    }
+    let logins = login.into_iter().map(|command| (server.name.clone(), command)).collect();
+    serving.drive(logins, |stop| relay.run(Host::stdio(), stop)).await;
 }
 
 /// Applies `--transport` to the transport of the server.
@@ -194,18 +88,6 @@ fn apply_strategy(transport: Transport, strategy: TransportStrategy) -> Outcome<
     // found.
     http.fallback = matches!(strategy, TransportStrategy::HttpFirst | TransportStrategy::SseFirst);
     Ok(if strategy == TransportStrategy::SseOnly { Transport::Sse(http) } else { Transport::Http(http) })
-}
-
-/// Refuses `--trust-project`: a host starts this command in any project, unseen, so only projects
-/// that were reviewed before are used.
-fn refuse_trust_for_one_run(trust: ProjectTrust) -> Outcome<()> {
-    match trust {
-        ProjectTrust::Recorded => Ok(()),
-        ProjectTrust::ThisRun => Err(Failure::usage_hint(
-            "--trust-project is for one command that you run yourself, and not for `connect`",
-            "run `bowline trust` in the project's folder: it asks you once, and again when the file has changed",
-        )),
-    }
 }
 
 /// Refuses plain HTTP to other machines: everybody on the network can read and change it.

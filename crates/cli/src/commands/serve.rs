@@ -1,0 +1,80 @@
+//! Implements `bowline serve`: one MCP server on stdin and stdout, in front of many that may fail.
+
+use std::collections::HashMap;
+
+use bowline_gateway::{FolderCatalog, Gateway, Host, Naming};
+
+use super::serving::{Serving, refuse_trust_for_one_run};
+use crate::args::ServeArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::print::stderr;
+use crate::server_auth::can_log_in;
+use crate::session;
+use crate::settings::Settings;
+use crate::suggested_command::with_scopes;
+
+pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
+    refuse_trust_for_one_run(settings.project_trust, "serve")?;
+    let ServeArgs { servers, stdio: _, prefix } = args;
+    // A host may never read stderr, so writing to it must not block.
+    stderr::detach();
+    let printer = &settings.printer;
+    let selected = settings.select_servers(&servers)?;
+    for skipped in selected.skipped.iter().filter(|skipped| skipped.detail.is_some()) {
+        printer.note(&format!("`{}` is left out; see `bowline config check`", skipped.name));
+    }
+    let enabled: Vec<_> = selected.servers.into_iter().filter(|server| server.enabled).collect();
+    if enabled.is_empty() {
+        return Err(Failure::usage_hint(
+            "no server can be served",
+            "see `bowline status` for what is configured, and why it is left out",
+        ));
+    }
+    let serving = Serving::new(printer);
+    let gateway = build_gateway(enabled, prefix, settings, &serving);
+    serving
+        .drive(gateway.logins, |stop| async move { gateway.gateway.serve(Host::stdio(), stop).await })
+        .await;
+    stderr::drain();
+    Ok(Exit::Ok)
+}
+
+/// A gateway, and the commands that log in to its servers.
+struct Configured {
+    gateway: Gateway,
+    logins: HashMap<String, String>,
+}
+
+fn build_gateway(
+    servers: Vec<bowline::Server>,
+    prefix: bool,
+    settings: &Settings,
+    serving: &Serving<'_>,
+) -> Configured {
+    let folders = settings.folders();
+    session::sweep_orphans(folders.process_records.clone());
+    // Nobody is asked to log in: the terminal, if there is one, belongs to the host.
+    let auth = settings.track_refreshes(settings.login_settings().lazy_auth());
+    let login = |server: &bowline::Server| {
+        settings.command_line.login_command(server).map(|command| (server.name.clone(), command))
+    };
+    let logins: HashMap<_, _> = servers.iter().filter_map(login).collect();
+    let naming = if prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
+    let catalog = folders.catalog.clone();
+    let mut builder = Gateway::builder(servers)
+        .naming(naming)
+        .on_connection_event(serving.event_callback())
+        .client_builder(move |server| {
+            let auth = can_log_in(&server).then(|| auth.clone());
+            session::client_builder(server, &folders, auth)
+        });
+    for (server, command) in &logins {
+        let command = command.clone();
+        builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
+    }
+    if let Some(folder) = catalog {
+        builder = builder.catalog_cache(FolderCatalog::new(folder));
+    }
+    Configured { gateway: builder.build(), logins }
+}
