@@ -6,6 +6,7 @@
 mod cache;
 mod feed;
 mod names;
+mod profiles;
 mod snapshot;
 mod uris;
 
@@ -18,9 +19,11 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-pub use cache::{CatalogCache, FolderCatalog};
+pub use cache::{CatalogCache, CatalogKey, FolderCatalog};
 pub(crate) use feed::feed;
 pub use names::Naming;
+pub(crate) use profiles::Catalogs;
+pub use profiles::Profile;
 pub(crate) use snapshot::{Snapshot, Target};
 
 use bowline::Json;
@@ -108,7 +111,7 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     name: Arc<str>,
-    key: ServerKey,
+    key: CatalogKey,
     /// `None` until the lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
     freshness: Freshness,
@@ -117,10 +120,16 @@ struct Entry {
 }
 
 impl Catalog {
-    /// Creates the catalog of these servers, with what the cache has of them.
-    pub(crate) fn new(servers: &[Server], naming: Naming, cache: Option<Arc<dyn CatalogCache>>) -> Self {
+    /// Creates the catalog of these servers for hosts with this profile, with what the cache has of
+    /// them.
+    pub(crate) fn new(
+        servers: &[Server],
+        profile: Profile,
+        naming: Naming,
+        cache: Option<Arc<dyn CatalogCache>>,
+    ) -> Self {
         let servers = servers.iter().map(|server| {
-            let key = ServerKey::from_server(server);
+            let key = CatalogKey { server: ServerKey::from_server(server), profile };
             Entry {
                 name: server.name.as_str().into(),
                 key,
@@ -138,7 +147,7 @@ impl Catalog {
     pub(crate) fn with_lists(servers: &[(&str, serde_json::Value)], naming: Naming) -> Self {
         let configured: Vec<_> =
             servers.iter().map(|(name, _)| Server::stdio(*name, *name).build().unwrap()).collect();
-        let catalog = Self::new(&configured, naming, None);
+        let catalog = Self::new(&configured, Profile::default(), naming, None);
         for (name, lists) in servers {
             catalog.replace(name, serde_json::from_str(&lists.to_string()).unwrap());
         }

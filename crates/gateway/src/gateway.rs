@@ -18,7 +18,7 @@ use std::time::Duration;
 use bowline::{Builder, Client, ConnectionEvent, Server};
 use bowline_server::Host;
 
-use crate::catalog::{Catalog, CatalogCache, Naming};
+use crate::catalog::{CatalogCache, Catalogs, Naming};
 use crate::error_response::LoginCommand;
 use session::HostSession;
 
@@ -58,8 +58,7 @@ type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 
 struct Shared {
-    servers: Vec<Server>,
-    catalog: Catalog,
+    catalogs: Catalogs,
     list_wait: Duration,
     drain_timeout: Duration,
     client_builder: Arc<ClientFactory>,
@@ -145,12 +144,10 @@ impl GatewayBuilder {
         self
     }
 
-    /// Creates the gateway. It reads the cache, and connects to nothing before a host comes.
+    /// Creates the gateway. It connects to nothing before a host comes.
     pub fn build(self) -> Gateway {
-        let catalog = Catalog::new(&self.servers, self.naming, self.cache);
         Gateway(Arc::new(Shared {
-            catalog,
-            servers: self.servers,
+            catalogs: Catalogs::new(self.servers, self.naming, self.cache),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             client_builder: self.client_builder,
@@ -162,7 +159,7 @@ impl GatewayBuilder {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("servers", &self.servers.len()).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("servers", &self.catalogs.servers().len()).finish_non_exhaustive()
     }
 }
 

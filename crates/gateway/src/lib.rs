@@ -33,7 +33,7 @@ mod relay;
 mod trace;
 
 pub use bowline_server::Host;
-pub use catalog::{CatalogCache, FolderCatalog, Naming, ServerLists};
+pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, Naming, Profile, ServerLists};
 pub use error_response::UNREACHABLE;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;

@@ -1,7 +1,7 @@
 //! Keeps the lists of servers between runs.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,24 @@ use bowline::negotiation::ServerKey;
 use bowline_store::private;
 use serde::{Deserialize, Serialize};
 
-use super::ServerLists;
+use super::{Profile, ServerLists};
+
+/// Identifies the lists of a server for hosts of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CatalogKey {
+    /// The server.
+    pub server: ServerKey,
+    /// The kind of host.
+    pub profile: Profile,
+}
 
 /// Keeps the lists of servers between runs. The methods may block for as long as a disk does.
 pub trait CatalogCache: fmt::Debug + Send + Sync + 'static {
     /// The lists of a server, if they were saved.
-    fn load(&self, server: &ServerKey) -> Option<ServerLists>;
+    fn load(&self, key: &CatalogKey) -> Option<ServerLists>;
 
     /// Saves the lists of a server.
-    fn save(&self, server: &ServerKey, lists: &ServerLists);
+    fn save(&self, key: &CatalogKey, lists: &ServerLists);
 }
 
 /// A [`CatalogCache`] in a folder: one file per server, readable by its owner only. It may be
@@ -40,25 +49,51 @@ impl FolderCatalog {
         Self { folder: folder.into() }
     }
 
-    fn path(&self, server: &ServerKey) -> PathBuf {
-        self.folder.join(format!("{server}.json"))
+    fn path(&self, key: &CatalogKey) -> PathBuf {
+        self.folder.join(format!("{}-{}.{EXTENSION}", key.server, key.profile))
     }
 
-    fn write(&self, server: &ServerKey, lists: &ServerLists) -> io::Result<()> {
+    fn write(&self, key: &CatalogKey, lists: &ServerLists) -> io::Result<()> {
         private::create_folder(&self.folder)?;
-        private::replace_file(&self.path(server), &serde_json::to_vec(&Record { version: VERSION, lists })?)
+        let path = self.path(key);
+        let is_new = !path.exists();
+        private::replace_file(&path, &serde_json::to_vec(&Record { version: VERSION, lists })?)?;
+        if is_new {
+            self.prune()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest files beyond [`MAX_FILES`]. Other files are left alone.
+    fn prune(&self) -> io::Result<()> {
+        let mut kept = Vec::new();
+        for file in fs::read_dir(&self.folder)? {
+            let file = file?;
+            let path = file.path();
+            if path.extension().is_some_and(|extension| extension == EXTENSION)
+                // Another process may delete it at the same time.
+                && let Ok(written) = file.metadata().and_then(|about| about.modified())
+            {
+                kept.push((written, path));
+            }
+        }
+        kept.sort_unstable();
+        for (_, path) in kept.iter().take(kept.len().saturating_sub(MAX_FILES)) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
     }
 }
 
 impl CatalogCache for FolderCatalog {
-    fn load(&self, server: &ServerKey) -> Option<ServerLists> {
-        let text = read(&self.path(server))?;
+    fn load(&self, key: &CatalogKey) -> Option<ServerLists> {
+        let text = read(&self.path(key))?;
         let record: Record<ServerLists> = serde_json::from_slice(&text).ok()?;
         (record.version == VERSION).then_some(record.lists)
     }
 
-    fn save(&self, server: &ServerKey, lists: &ServerLists) {
-        if let Err(error) = self.write(server, lists) {
+    fn save(&self, key: &CatalogKey, lists: &ServerLists) {
+        if let Err(error) = self.write(key, lists) {
             tracing::warn!(%error, "the lists of a server could not be saved");
         }
     }
@@ -71,6 +106,9 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     (text.len() as u64 <= MAX_FILE_BYTES).then_some(text)
 }
 
+const EXTENSION: &str = "json";
+/// Most files in the folder: hosts of several kinds, in front of many servers.
+const MAX_FILES: usize = 1_000;
 /// Version of the file format.
 const VERSION: u32 = 1;
 /// A file that is larger was not written here.
@@ -86,7 +124,8 @@ mod tests {
     fn lists_are_read_back_byte_for_byte() {
         let folder = tempfile::tempdir().unwrap();
         let cache = FolderCatalog::new(folder.path().join("new"));
-        let key = ServerKey::from_server(&Server::http("a", "http://localhost/").build().unwrap());
+        let server = ServerKey::from_server(&Server::http("a", "http://localhost/").build().unwrap());
+        let key = CatalogKey { server, profile: Profile::default() };
         assert_eq!(cache.load(&key), None);
         let tool = Json::parse(r#"{"name":"x","n":1.0,"big":1e400}"#).unwrap();
         let lists =
@@ -95,7 +134,9 @@ mod tests {
         let loaded = cache.load(&key).unwrap();
         assert_eq!(loaded, lists);
         assert_eq!(loaded.tools[0].as_str(), lists.tools[0].as_str());
-        std::fs::write(cache.path(&key), "{").unwrap();
+        let profile = Profile::from_capabilities(&Json::parse(r#"{"roots":{}}"#).unwrap());
+        assert_eq!(cache.load(&CatalogKey { profile, ..key }), None, "other hosts have other lists");
+        fs::write(cache.path(&key), "{").unwrap();
         assert_eq!(cache.load(&key), None);
     }
 }

@@ -1,16 +1,16 @@
 //! Answers list requests from the catalog, and says which servers could not be asked.
 
+use std::time::Duration;
+
 use bowline::Json;
 use bowline_proto::wire::object::Edit;
 use serde_json::{Map, json};
 
-use super::Shared;
-use crate::catalog::{Freshness, ListKind};
+use crate::catalog::{Catalog, Freshness, ListKind};
 
-/// The result of a list request. It waits for servers whose lists were never fetched.
-pub(super) async fn list(gateway: &Shared, kind: ListKind) -> Json {
-    let catalog = &gateway.catalog;
-    catalog.wait_until_known(gateway.list_wait).await;
+/// The result of a list request. It waits at most `wait` for servers whose lists were never fetched.
+pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration) -> Json {
+    catalog.wait_until_known(wait).await;
     let result = catalog.snapshot().result(kind);
     let mut stale = Map::new();
     for (server, freshness) in catalog.stale_servers() {

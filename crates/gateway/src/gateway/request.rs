@@ -42,7 +42,7 @@ impl HostSession {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let catalog = &self.gateway.catalog;
+        let catalog = &upstreams.catalog;
         let mut snapshot = catalog.snapshot();
         let mut routed = route(&snapshot, method, params.clone());
         if let Route::Refuse(_) | Route::Search { .. } = routed {
@@ -52,7 +52,7 @@ impl HostSession {
             routed = route(&snapshot, method, params.clone());
         }
         match routed {
-            Route::List(kind) => Ok(list(&self.gateway, kind).await),
+            Route::List(kind) => Ok(list(catalog, kind, self.gateway.list_wait).await),
             Route::Forward { server, params } => {
                 let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
                 forward(upstream, &snapshot, request, method, params).await

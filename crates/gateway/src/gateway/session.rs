@@ -80,15 +80,15 @@ impl HostSession {
 
     /// Answers `initialize` from the catalog, without waiting for servers whose lists are known.
     async fn answer_initialize(self: Arc<Self>, upstreams: Arc<Upstreams>, request: InitializeRequest) {
-        let catalog = &self.gateway.catalog;
+        let catalog = Arc::clone(&upstreams.catalog);
         catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
         let snapshot = catalog.snapshot();
         request.respond(Ok(&handshake::build_result(request.params(), &snapshot))).await;
         request.accept();
         let link = self.link.clone();
-        let (gateway, handshake) = (Arc::clone(&self.gateway), request.handshake());
+        let handshake = request.handshake();
         upstreams.spawn(async move {
-            announce::announce_changes(&gateway.catalog, &link, &handshake, &snapshot).await;
+            announce::announce_changes(&catalog, &link, &handshake, &snapshot).await;
         });
     }
 

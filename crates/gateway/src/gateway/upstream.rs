@@ -16,14 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::subscriptions::Subscriptions;
-use crate::catalog;
+use crate::catalog::{Catalog, feed};
 use crate::error_response::{self, ConnectionState, LoginCommand};
+use crate::handshake::forwarded_capabilities;
 use crate::host_handler::HostHandler;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
 
 /// The connections of one session.
 pub(super) struct Upstreams {
+    /// What the servers offer to this host.
+    pub(super) catalog: Arc<Catalog>,
     /// In the configured order.
     all: Vec<Arc<Upstream>>,
     by_name: HashMap<Arc<str>, usize>,
@@ -56,11 +59,12 @@ pub(super) struct Connected {
 impl Upstreams {
     /// Starts to connect to every server with the identity of the host that sent `request`.
     pub(super) fn open(gateway: &Arc<Shared>, link: &HostLink, request: &InitializeRequest) -> Arc<Self> {
+        let catalog = gateway.catalogs.for_host(&forwarded_capabilities(request.params()));
         let ended = CancellationToken::new();
         let (log_level, _) = watch::channel(None);
         let mut tasks = JoinSet::new();
-        let mut upstreams = Vec::with_capacity(gateway.servers.len());
-        for server in &gateway.servers {
+        let mut upstreams = Vec::with_capacity(gateway.catalogs.servers().len());
+        for server in gateway.catalogs.servers() {
             let client = Connected::open(gateway, server, link, request).map(|(connected, reader)| {
                 let client = connected.client.clone();
                 let (handshake, observer) = (request.handshake(), Arc::clone(&gateway.observer));
@@ -68,9 +72,9 @@ impl Upstreams {
                     observer(event);
                 }));
                 let levels = log_level.subscribe();
-                let gateway = Arc::clone(gateway);
+                let catalog = Arc::clone(&catalog);
                 let until_end = ended.clone().run_until_cancelled_owned(async move {
-                    tokio::join!(catalog::feed(&gateway.catalog, &client), apply_log_level(&client, levels))
+                    tokio::join!(feed(&catalog, &client), apply_log_level(&client, levels))
                 });
                 tasks.spawn(async move {
                     until_end.await;
@@ -86,6 +90,7 @@ impl Upstreams {
         let by_name =
             upstreams.iter().enumerate().map(|(at, upstream)| (upstream.server.name.as_str().into(), at));
         Arc::new(Self {
+            catalog,
             by_name: by_name.collect(),
             all: upstreams,
             handshake: request.handshake(),
@@ -188,7 +193,7 @@ impl Connected {
         let handler = HostHandler {
             link: link.clone(),
             handshake: request.handshake(),
-            capabilities: crate::handshake::forwarded_capabilities(params),
+            capabilities: forwarded_capabilities(params),
             response_timeout: server.timeouts.max,
         };
         let client = (gateway.client_builder)(server.clone())

@@ -169,3 +169,21 @@ async fn gw_12_lists_do_not_depend_on_the_connection() {
     }
     assert_eq!(lines[0], lines[1]);
 }
+
+/// Servers list some tools only for hosts that can answer what they ask, so hosts with other
+/// capabilities have other lists, also in the cache.
+#[tokio::test]
+async fn hosts_with_other_capabilities_have_their_own_lists() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let build =
+        || Gateway::builder([at("one", &server)]).catalog_cache(FolderCatalog::new(folder.path())).build();
+    let gateway = build();
+    let mut first = TestHost::join_with(&gateway, json!({"roots": {}})).await;
+    assert_eq!(first.tools().await, ["echo"]);
+    server.edit(|script| script.tool("new"));
+    let mut second = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(second.tools().await, ["echo", "new"]);
+    assert_eq!(first.tools().await, ["echo"], "nobody announced a change");
+    assert!(first.is_silent().await);
+}
