@@ -41,6 +41,7 @@ mod read;
 mod redact;
 #[cfg(unix)]
 mod resources;
+mod serve;
 mod status;
 mod tasks;
 #[cfg(unix)]
