@@ -5,9 +5,13 @@
 //! - [`requests`]: requests of the host: ids, bounds and cancellation
 //! - [`sent_requests`]: requests to the host: ids, responses and progress
 //! - [`delivery`]: the order in which messages reach the host
+//! - [`event_streams`]: the event streams of a host over HTTP, and how it resumes them
+//! - [`http`]: what the headers and the body of an HTTP request mean
 
 pub mod delivery;
+pub mod event_streams;
 pub mod handshake;
+pub mod http;
 pub mod requests;
 pub mod sent_requests;
 pub mod session;

@@ -169,20 +169,31 @@ pub fn response(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
             out.put_slice(b",\"result\":");
             out.put_slice(result.as_bytes());
         }
-        Err(error) => {
-            out.put_slice(b",\"error\":{\"code\":");
-            out.put_slice(error.code.to_string().as_bytes());
-            out.put_slice(b",\"message\":");
-            out.put_slice(quote(&error.message).as_bytes());
-            if let Some(data) = &error.data {
-                out.put_slice(b",\"data\":");
-                out.put_slice(data.as_bytes());
-            }
-            out.put_u8(b'}');
-        }
+        Err(error) => put_error(&mut out, error),
     }
     out.put_u8(b'}');
     finish_frame(out)
+}
+
+/// Writes an error for a message whose id is not known, or cannot be used.
+pub fn error_without_id(error: &RpcError) -> Frame {
+    let mut out = BytesMut::with_capacity(64 + error.message.len());
+    out.put_slice(b"{\"jsonrpc\":\"2.0\"");
+    put_error(&mut out, error);
+    out.put_u8(b'}');
+    finish_frame(out)
+}
+
+fn put_error(out: &mut BytesMut, error: &RpcError) {
+    out.put_slice(b",\"error\":{\"code\":");
+    out.put_slice(error.code.to_string().as_bytes());
+    out.put_slice(b",\"message\":");
+    out.put_slice(quote(&error.message).as_bytes());
+    if let Some(data) = &error.data {
+        out.put_slice(b",\"data\":");
+        out.put_slice(data.as_bytes());
+    }
+    out.put_u8(b'}');
 }
 
 /// Merges our `_meta` into that of the caller's params. `None` if they have none after all.
@@ -346,6 +357,10 @@ mod tests {
         assert_eq!(
             text(&response(&Id::Int(3), Err(&error))),
             r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"no \"x\"","data":[1]}}"#
+        );
+        assert_eq!(
+            text(&error_without_id(&error)),
+            r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no \"x\"","data":[1]}}"#
         );
         assert_eq!(
             text(&notification("notifications/initialized", None)),
