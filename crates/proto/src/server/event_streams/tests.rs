@@ -102,7 +102,9 @@ fn host_without_event_streams_gets_all_responses_and_the_rest_elsewhere() {
 
 #[test]
 fn requests_without_a_response_end_the_post() {
-    for (end, closes) in [(RequestEnd::Canceled, false), (RequestEnd::Dropped, false), (RequestEnd::Dropped, true)] {
+    for (end, closes) in
+        [(RequestEnd::Canceled, false), (RequestEnd::Dropped, false), (RequestEnd::Dropped, true)]
+    {
         let mut streams = streams();
         let reader = streams.open_post(1, PostFormat::Any);
         assert_eq!(streams.first(reader, || 3), FirstEvents::Wait);
@@ -157,7 +159,10 @@ fn ids_that_were_never_sent_or_are_too_old_are_refused() {
     let mut streams = streams();
     let reader = streams.open_standalone();
     for number in 0..20 {
-        assert_eq!(streams.push(StreamId::STANDALONE, &notification(&number.to_string())), PushOutcome::Stored);
+        assert_eq!(
+            streams.push(StreamId::STANDALONE, &notification(&number.to_string())),
+            PushOutcome::Stored
+        );
         assert_eq!(texts(&mut streams, reader), [number.to_string()]);
     }
     assert_eq!(streams.resume(id("0-21")), Err(ResumeError::UnknownEvent));
@@ -179,7 +184,10 @@ fn slow_reader_holds_up_senders_and_an_absent_one_does_not() {
         assert_eq!(streams.push(StreamId::STANDALONE, &notification("n")), PushOutcome::Stored);
     }
     streams.poll_freed_room();
-    assert_eq!(streams.push(StreamId::STANDALONE, &notification("n")), PushOutcome::Full(StreamId::STANDALONE));
+    assert_eq!(
+        streams.push(StreamId::STANDALONE, &notification("n")),
+        PushOutcome::Full(StreamId::STANDALONE)
+    );
     assert!(!streams.poll_freed_room());
     assert!(matches!(streams.next(reader, || 0), NextEvent::Event { .. }));
     assert!(streams.poll_freed_room());

@@ -48,10 +48,7 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 impl Default for HttpGuard {
     /// Allows the names of the machine itself, as `Host` and as `Origin`.
     fn default() -> Self {
-        Self {
-            hosts: AllowedHosts::Listed(LOOPBACK_NAMES.map(str::to_owned).into()),
-            origins: Vec::new(),
-        }
+        Self { hosts: AllowedHosts::Listed(LOOPBACK_NAMES.map(str::to_owned).into()), origins: Vec::new() }
     }
 }
 
@@ -127,8 +124,17 @@ mod tests {
             assert_eq!(guard.check_host([name]), Ok(()), "{name}");
         }
         for name in [
-            "", "evil.example", "localhost.evil.example", "localhost.", "127.0.0.1.evil.example:80", "[::2]:9",
-            "localhost:80:80", "localhost:x", "user@localhost", "127.0.0.2", "::1",
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "localhost.",
+            "127.0.0.1.evil.example:80",
+            "[::2]:9",
+            "localhost:80:80",
+            "localhost:x",
+            "user@localhost",
+            "127.0.0.2",
+            "::1",
         ] {
             assert_eq!(guard.check_host([name]), Err(GuardRefusal::Host), "{name}");
         }
@@ -160,15 +166,27 @@ mod tests {
         let mut guard = HttpGuard::default();
         guard.allow_origins(["https://App.example"]);
         for origin in [
-            "http://localhost", "https://localhost:3000", "http://127.0.0.1:80", "http://[::1]:5173",
-            "https://app.example", "HTTPS://APP.EXAMPLE",
+            "http://localhost",
+            "https://localhost:3000",
+            "http://127.0.0.1:80",
+            "http://[::1]:5173",
+            "https://app.example",
+            "HTTPS://APP.EXAMPLE",
         ] {
             assert_eq!(guard.check_origin(Some(origin)), Ok(()), "{origin}");
         }
         for origin in [
-            "null", "", "http://evil.example", "http://localhost.evil.example", "http://localhost@evil.example",
-            "ftp://localhost", "http://localhost/path", "http://localhost:80x", "https://app.example:8443",
-            "http://app.example", "http://evil.example#localhost",
+            "null",
+            "",
+            "http://evil.example",
+            "http://localhost.evil.example",
+            "http://localhost@evil.example",
+            "ftp://localhost",
+            "http://localhost/path",
+            "http://localhost:80x",
+            "https://app.example:8443",
+            "http://app.example",
+            "http://evil.example#localhost",
         ] {
             assert_eq!(guard.check_origin(Some(origin)), Err(GuardRefusal::Origin), "{origin}");
         }

@@ -126,7 +126,8 @@ mod tests {
     fn gw_10_posts_are_told_apart() {
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
         let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","id":2,"method":"x"}]"#;
+        let batch =
+            r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","id":2,"method":"x"}]"#;
         for (body, names_session, route) in [
             (initialize, false, Ok(PostRoute::BeginSession)),
             (initialize, true, Ok(PostRoute::InSession)),
@@ -137,7 +138,8 @@ mod tests {
         ] {
             assert_eq!(classify_post(&messages(body), names_session), route, "{body}");
         }
-        for (body, defect) in [("", Defect::NotJson), ("7", Defect::NotAnObject), ("[]", Defect::NotAnObject)] {
+        for (body, defect) in [("", Defect::NotJson), ("7", Defect::NotAnObject), ("[]", Defect::NotAnObject)]
+        {
             let refusal = classify_post(&messages(body), true).unwrap_err();
             assert_eq!(refusal, PostRefusal::Malformed(MalformedMessage { id: None, defect }));
         }
