@@ -12,11 +12,15 @@
 //! that is not connected holds up nobody.
 
 mod event_id;
+mod log;
+mod stream;
 mod types;
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub use event_id::EventId;
+use stream::{CurrentReader, EventStream, PostStream};
+pub use stream::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
 pub use types::{
     Event, EventKind, FirstEvents, LogLimits, NextEvent, PostFormat, PushOutcome, Reader, RequestEnd,
     ResumeError, StreamId,
@@ -41,47 +45,6 @@ pub struct EventStreams<W> {
     lost_requests: Vec<u64>,
     has_freed_room: bool,
 }
-
-#[derive(Debug)]
-struct EventStream<W> {
-    /// The events that are kept; the first one has the number `first`.
-    events: VecDeque<Event>,
-    first: u64,
-    /// Events below this number are in the log.
-    logged: u64,
-    /// Bytes of the events that are not in the log.
-    unread_bytes: usize,
-    /// The number of the next event for the reader.
-    cursor: u64,
-    reader: Option<CurrentReader<W>>,
-    /// Whether the host was given an event id, without which it cannot resume the stream.
-    is_known: bool,
-    post: Option<PostStream>,
-}
-
-#[derive(Debug)]
-struct CurrentReader<W> {
-    key: u64,
-    waiter: Option<W>,
-}
-
-/// What the stream of a POST has in addition.
-#[derive(Debug)]
-struct PostStream {
-    format: PostFormat,
-    /// How many requests the POST had.
-    requests: usize,
-    /// How many of them have neither a response nor ended without one.
-    unanswered: usize,
-    /// Whether one ended without a response although the host did not cancel it.
-    has_dropped: bool,
-}
-
-/// How many events, and bytes of events, may wait for the reader of one stream. A single event may
-/// be larger.
-pub const MAX_UNREAD_EVENTS: usize = 256;
-/// See [`MAX_UNREAD_EVENTS`]: 256 KiB.
-pub const MAX_UNREAD_BYTES: usize = 256 * 1024;
 
 impl<W> EventStreams<W> {
     /// Creates the streams of a session: only the standalone one.
@@ -219,6 +182,7 @@ impl<W> EventStreams<W> {
         };
         let data = event.data.clone();
         state.cursor += 1;
+        state.taken = state.taken.max(state.cursor);
         state.is_known = true;
         self.log_events(reader.stream);
         self.has_freed_room = true;
@@ -374,100 +338,6 @@ impl<W> EventStreams<W> {
             self.logged_bytes -= state.events.iter().take(count).map(|event| event.data.len()).sum::<usize>();
         }
         Some(state)
-    }
-}
-
-// The log.
-impl<W> EventStreams<W> {
-    /// Moves events into the log: those that were taken, or all if there is no reader. Then drops
-    /// the oldest events beyond the limits.
-    fn log_events(&mut self, stream: StreamId) {
-        let Some(state) = self.streams.get_mut(&stream) else { return };
-        let end = if state.reader.is_some() { state.cursor } else { state.next_number() };
-        while state.logged < end {
-            let index = usize::try_from(state.logged - state.first).unwrap_or(usize::MAX);
-            let Some(event) = state.events.get(index) else { break };
-            let bytes = event.data.len();
-            state.unread_bytes -= bytes;
-            state.logged += 1;
-            self.logged_bytes += bytes;
-            self.log.push_back(stream);
-            if bytes > self.limits.bytes {
-                // It would push everything else out before itself. Without it, nothing before it on
-                // its stream can be resumed.
-                let dropped = index + 1;
-                self.log.retain(|logged| *logged != stream);
-                for _ in 0..dropped {
-                    self.drop_oldest_of(stream);
-                }
-                return self.log_events(stream);
-            }
-        }
-        while self.log.len() > self.limits.events || self.logged_bytes > self.limits.bytes {
-            let Some(oldest) = self.log.pop_front() else { break };
-            self.drop_oldest_of(oldest);
-        }
-    }
-
-    fn drop_oldest_of(&mut self, stream: StreamId) {
-        let Some(state) = self.streams.get_mut(&stream) else { return };
-        let Some(event) = state.events.pop_front() else { return };
-        self.logged_bytes -= event.data.len();
-        if let EventKind::Request(id) = event.kind
-            && state.first >= state.cursor
-        {
-            self.lost_requests.push(id);
-        }
-        state.first += 1;
-        self.finish_if_over(stream);
-    }
-}
-
-impl<W> EventStream<W> {
-    fn new(post: Option<PostStream>) -> Self {
-        Self {
-            events: VecDeque::new(),
-            first: 1,
-            logged: 1,
-            unread_bytes: 0,
-            cursor: 1,
-            reader: None,
-            is_known: false,
-            post,
-        }
-    }
-
-    /// The number that the next event will have.
-    fn next_number(&self) -> u64 {
-        self.first + self.events.len() as u64
-    }
-
-    /// Whether another event fits, or need not fit because nobody reads slowly.
-    fn has_room(&self, event: &Event) -> bool {
-        let unread = usize::try_from(self.next_number() - self.logged).unwrap_or(usize::MAX);
-        let collects = self.post.as_ref().is_some_and(|post| post.format == PostFormat::JsonOnly);
-        // One event always fits, whatever its size. A POST that collects its responses takes none of
-        // them before it has all; their number is that of its requests.
-        self.reader.is_none()
-            || collects
-            || unread == 0
-            || (unread < MAX_UNREAD_EVENTS && self.unread_bytes + event.data.len() <= MAX_UNREAD_BYTES)
-    }
-
-    /// Whether it is the stream of a POST whose requests have all ended.
-    fn is_answered(&self) -> bool {
-        self.post.as_ref().is_some_and(|post| post.unanswered == 0)
-    }
-
-    /// Whether it has no reader and cannot have one again.
-    fn is_unreachable(&self) -> bool {
-        self.post.is_some() && self.reader.is_none() && !self.is_known
-    }
-
-    fn wait(&mut self, waiter: impl FnOnce() -> W) {
-        if let Some(reader) = &mut self.reader {
-            reader.waiter = Some(waiter());
-        }
     }
 }
 

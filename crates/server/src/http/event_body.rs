@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::session::{Exchange, HttpSession};
+use super::sse::EndSession;
 
 /// The body of an event stream.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct EventBody {
     keep_alive_interval: Duration,
     /// Held while the stream of a POST is open, which a graceful stop waits for.
     _open_post: Option<TaskTrackerToken>,
+    /// Held if the session ends with this stream.
+    end: Option<EndSession>,
 }
 
 /// The reader of one stream. Dropping it leaves the stream without one.
@@ -66,7 +69,22 @@ impl EventBody {
         open_post: Option<TaskTrackerToken>,
     ) -> Self {
         let keep_alive = Box::pin(sleep(keep_alive_interval));
-        Self { reader, chunks: VecDeque::new(), keep_alive, keep_alive_interval, _open_post: open_post }
+        Self {
+            reader,
+            chunks: VecDeque::new(),
+            keep_alive,
+            keep_alive_interval,
+            _open_post: open_post,
+            end: None,
+        }
+    }
+
+    /// Begins with the name of the endpoint for messages, and ends the session with the stream.
+    // HS-02
+    pub(crate) fn begin_with_endpoint(mut self, endpoint: &str, end: EndSession) -> Self {
+        self.chunks.push_back(Bytes::from(format!("event: endpoint\ndata: {endpoint}\n\n")));
+        self.end = Some(end);
+        self
     }
 
     /// Begins with an event that has an id and no message, from which the host can resume before

@@ -21,7 +21,7 @@ use super::event_body::{EventBody, StreamReader};
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::{BodyMemory, read_body};
-use super::session::HttpSession;
+use super::session::{HttpSession, SessionKind};
 use super::site::{Site, text_of};
 use super::source::InboundPost;
 use super::ticket::PostTicket;
@@ -67,7 +67,8 @@ async fn begin_session(site: &Site, headers: &HeaderMap, post: Post) -> Result<R
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin(&site.settings).ok_or(Refusal::TooManySessions)?;
+    let source =
+        site.sessions.begin(SessionKind::Streamable, &site.settings).ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };
     let exchange = session.begin_exchange();

@@ -23,6 +23,7 @@ use super::source::InboundPost;
 /// when its [`Host`](crate::Host) is dropped or closed.
 pub(crate) struct HttpSession {
     id: SessionId,
+    kind: SessionKind,
     streams: Mutex<EventStreams<Waker>>,
     /// Notified when a stream may have room for more events.
     room: Notify,
@@ -34,6 +35,15 @@ pub(crate) struct HttpSession {
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
+}
+
+/// The transports, which have endpoints of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionKind {
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
 }
 
 /// The id of a session, which is a secret of its host.
@@ -54,13 +64,14 @@ pub(crate) struct Exchange(Arc<HttpSession>);
 
 impl HttpSession {
     pub(crate) fn new(
-        id: SessionId,
+        (id, kind): (SessionId, SessionKind),
         settings: &HttpSettings,
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
     ) -> Self {
         Self {
             id,
+            kind,
             streams: Mutex::new(EventStreams::new(settings.log_limits)),
             room: Notify::new(),
             posts,
@@ -75,6 +86,10 @@ impl HttpSession {
 
     pub(crate) fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    pub(crate) fn kind(&self) -> SessionKind {
+        self.kind
     }
 
     /// Canceled when the session has ended.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
-use super::session::{HttpSession, SessionId};
+use super::session::{HttpSession, SessionId, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
 
@@ -20,21 +20,21 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Begins a session. `None` if there are too many.
-    pub(crate) fn begin(self: &Arc<Self>, settings: &HttpSettings) -> Option<HttpSource> {
+    pub(crate) fn begin(self: &Arc<Self>, kind: SessionKind, settings: &HttpSettings) -> Option<HttpSource> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let mut by_id = self.by_id.lock();
         if by_id.len() >= settings.max_sessions {
             return None;
         }
         let id = SessionId::random();
-        let session = Arc::new(HttpSession::new(id.clone(), settings, sender, Arc::downgrade(self)));
+        let session = Arc::new(HttpSession::new((id.clone(), kind), settings, sender, Arc::downgrade(self)));
         by_id.insert(id, Arc::clone(&session));
         Some(HttpSource::new(session, posts))
     }
 
-    /// Finds a session that has not ended.
-    pub(crate) fn find(&self, id: &SessionId) -> Option<Arc<HttpSession>> {
-        self.by_id.lock().get(id).cloned()
+    /// Finds a session of this kind that has not ended.
+    pub(crate) fn find(&self, kind: SessionKind, id: &SessionId) -> Option<Arc<HttpSession>> {
+        self.by_id.lock().get(id).filter(|session| session.kind() == kind).cloned()
     }
 
     pub(crate) fn remove(&self, id: &SessionId) {

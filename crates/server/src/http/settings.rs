@@ -13,6 +13,7 @@ use super::bearer::BearerToken;
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
     pub(crate) endpoint: String,
+    pub(crate) sse_paths: Option<SsePaths>,
     pub(crate) guard: HttpGuard,
     pub(crate) bearer_token: Option<BearerToken>,
     pub(crate) max_sessions: usize,
@@ -27,6 +28,15 @@ pub struct HttpSettings {
     pub(crate) log_limits: LogLimits,
 }
 
+/// The endpoints for hosts of 2024-11-05.
+#[derive(Clone, Debug)]
+pub(crate) struct SsePaths {
+    /// Where they open their event stream.
+    pub(crate) stream: String,
+    /// Where they send messages.
+    pub(crate) messages: String,
+}
+
 impl Default for HttpSettings {
     fn default() -> Self {
         Self::new()
@@ -39,6 +49,7 @@ impl HttpSettings {
     pub fn new() -> Self {
         Self {
             endpoint: "/mcp".to_owned(),
+            sse_paths: None,
             guard: HttpGuard::default(),
             bearer_token: None,
             max_sessions: 10_000,
@@ -58,6 +69,19 @@ impl HttpSettings {
     pub fn with_endpoint(mut self, path: impl Into<String>) -> Self {
         self.endpoint = path.into();
         self
+    }
+
+    /// Serves hosts that know only HTTP+SSE of 2024-11-05 as well (default: not). They open their
+    /// event stream at the path `stream`, such as `/sse`, and send messages to the path `messages`.
+    pub fn with_sse(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
+        self.sse_paths = Some(SsePaths { stream: stream.into(), messages: messages.into() });
+        self
+    }
+
+    /// Whether hosts are served at this path.
+    pub(crate) fn is_endpoint(&self, path: &str) -> bool {
+        let sse = self.sse_paths.as_ref();
+        path == self.endpoint || sse.is_some_and(|sse| path == sse.stream || path == sse.messages)
     }
 
     /// Allows hosts to address the listener by these names, in addition to `localhost`, `127.0.0.1`

@@ -17,10 +17,10 @@ use tokio_util::task::TaskTracker;
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::body_budget;
-use super::session::{HttpSession, SessionId};
+use super::session::{HttpSession, SessionId, SessionKind};
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
-use super::{delete, get, post};
+use super::{delete, get, post, sse};
 use crate::host::Host;
 
 /// What all connections of a listener share.
@@ -91,7 +91,7 @@ impl Site {
     async fn route(self: Arc<Self>, request: Request<Incoming>) -> Reply {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         match request.uri().path() {
-            path if path == self.settings.endpoint => self.serve_endpoint(request).await,
+            path if self.settings.is_endpoint(path) => self.serve_endpoint(request).await,
             "/healthz" | "/readyz" if !is_read => Refusal::Method("GET, HEAD").into(),
             "/readyz" if self.draining.is_cancelled() => {
                 reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining")
@@ -112,6 +112,17 @@ impl Site {
         {
             return Refusal::Unauthorized.into();
         }
+        if let Some(paths) = self.settings.sse_paths.clone()
+            && request.uri().path() != self.settings.endpoint
+        {
+            let served = match (request.method(), request.uri().path() == paths.stream) {
+                (&Method::GET, true) => sse::serve_stream(&self, &paths, request.headers()).await,
+                (&Method::POST, false) => sse::serve_messages(&self, request).await,
+                (_, true) => Err(Refusal::Method("GET")),
+                (_, false) => Err(Refusal::Method("POST")),
+            };
+            return served.unwrap_or_else(Reply::from);
+        }
         let served = match *request.method() {
             Method::POST => post::serve_post(self, request).await,
             Method::GET => get::serve_get(&self, headers),
@@ -125,7 +136,7 @@ impl Site {
     // HL-01, HL-02, HL-03
     pub(crate) fn find_session(&self, headers: &HeaderMap) -> Result<Arc<HttpSession>, Refusal> {
         let id = headers.get(SESSION_ID).ok_or(PostRefusal::MissingSession)?;
-        let session = self.sessions.find(&SessionId::from_header(text_of(id)));
+        let session = self.sessions.find(SessionKind::Streamable, &SessionId::from_header(text_of(id)));
         let session = session.ok_or(Refusal::UnknownSession)?;
         check_version(headers.get(PROTOCOL_VERSION).map(text_of), session.revision())?;
         Ok(session)

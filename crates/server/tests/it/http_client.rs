@@ -187,6 +187,18 @@ impl EventReader {
         }
     }
 
+    /// The data of the next event, which must be named `endpoint`.
+    pub(crate) async fn endpoint(&mut self) -> String {
+        loop {
+            if let Some(event) = self.decoder.next() {
+                let event = event.expect("a small event");
+                assert_eq!(event.name.as_deref(), Some("endpoint"));
+                return String::from_utf8(event.data.to_vec()).expect("UTF-8");
+            }
+            self.read_chunk().await.expect("the stream goes on");
+        }
+    }
+
     /// The message of the next event.
     pub(crate) async fn message(&mut self) -> Value {
         self.next().await.expect("the stream goes on").message

@@ -92,18 +92,23 @@ async fn bodies_share_their_memory() {
 /// Beyond the limit, connections wait until another is closed.
 #[tokio::test]
 async fn connections_beyond_the_limit_wait() {
-    let server = TestServer::start_with(HttpSettings::new().with_max_connections(2)).await;
-    let host = server.initialize("2025-06-18").await;
-    let stream = host.get().await.expect_events();
-    let mut second = host.post(&request(1, "ask", json!({}))).await.expect_events();
-    second.next().await.unwrap();
-    let third = {
-        let host = host.clone();
-        tokio::spawn(async move { host.post(&request(2, "echo", json!({}))).await.expect_json(200).await })
-    };
-    drop(stream);
-    assert_eq!(third.await.unwrap(), result(2, json!({})));
-    drop(second);
+    let listener = bind(HttpSettings::new().with_max_connections(1)).await;
+    let probe = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut first = connect(&listener).await;
+    let mut reply = [0; 1024];
+    for _ in 0..20 {
+        first.write_all(probe).await.unwrap();
+        assert!(soon(first.read(&mut reply)).await.unwrap() > 0);
+    }
+    let mut second = connect(&listener).await;
+    second.write_all(probe).await.unwrap();
+    for _ in 0..20 {
+        first.write_all(probe).await.unwrap();
+        assert!(soon(first.read(&mut reply)).await.unwrap() > 0);
+        assert!(second.try_read(&mut reply).is_err(), "nothing was said to the second");
+    }
+    drop(first);
+    assert!(soon(second.read(&mut reply)).await.unwrap() > 0);
 }
 
 /// While nobody takes the messages of a host, its POSTs wait, and a bounded number is queued.

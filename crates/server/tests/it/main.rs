@@ -9,4 +9,5 @@ mod posts;
 mod resume;
 mod sessions;
 mod shutdown;
+mod sse;
 mod test_server;

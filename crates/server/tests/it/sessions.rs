@@ -179,7 +179,7 @@ async fn idle_sessions_end() {
 /// A session with an open stream is not idle: another one that began later ends before it.
 #[tokio::test]
 async fn session_with_an_open_stream_is_not_idle() {
-    let settings = HttpSettings::new().with_idle_timeout(Duration::from_millis(50));
+    let settings = HttpSettings::new().with_idle_timeout(Duration::from_secs(1));
     let mut server = TestServer::start_with(settings).await;
     let reply = server.client.post(&initialize("2025-06-18")).await;
     let host = server.client.with("mcp-session-id", reply.header("mcp-session-id").unwrap());

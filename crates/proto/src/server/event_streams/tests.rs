@@ -226,6 +226,22 @@ fn request_that_nobody_read_is_reported_when_it_is_dropped() {
 }
 
 #[test]
+fn request_that_was_read_is_not_lost_when_it_is_dropped_from_the_log() {
+    let mut streams = streams();
+    let reader = streams.open_standalone();
+    streams.push(StreamId::STANDALONE, &event(EventKind::Request(9), "q"));
+    assert_eq!(texts(&mut streams, reader), ["q"]);
+    streams.detach(reader);
+    streams.resume(id("0-0")).unwrap();
+    streams.detach_stream(StreamId::STANDALONE);
+    for _ in 0..9 {
+        streams.push(StreamId::STANDALONE, &notification("n"));
+    }
+    assert_eq!(streams.streams[&StreamId::STANDALONE].first, 3);
+    assert_eq!(streams.poll_lost_request(), None);
+}
+
+#[test]
 fn stream_can_begin_with_an_id_to_resume_from() {
     let mut streams = streams();
     let reader = streams.open_post(1, PostFormat::Any);
