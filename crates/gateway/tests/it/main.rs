@@ -3,6 +3,7 @@
 mod byte_exact;
 mod calls;
 mod handshake;
+mod http_hosts;
 mod input;
 mod passthrough;
 mod raw_server;
