@@ -170,9 +170,10 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
     let outcome = match method {
         "echo" => Ok(encode(&params)),
         "talk" => {
+            let token = params.get("token").unwrap_or(&params["_meta"]["progressToken"]);
             for step in 1..=params["steps"].as_u64().unwrap() {
                 steps.wait_for(|count| *count >= step).await.unwrap();
-                let progress = encode(&json!({"progressToken": params["token"], "progress": step}));
+                let progress = encode(&json!({"progressToken": token, "progress": step}));
                 request.notify("notifications/progress", Some(&progress)).await;
             }
             let last = params["steps"].as_u64().unwrap() + 1;
