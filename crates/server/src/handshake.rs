@@ -50,6 +50,9 @@ impl InitializeRequest {
 
     /// Sends the response.
     pub async fn respond(&self, outcome: Result<&Json, &RpcError>) {
+        if let Ok(result) = outcome {
+            self.request.link().record_offer(result);
+        }
         self.request.respond(outcome).await;
     }
 

@@ -5,19 +5,21 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
-use bowline_proto::server::session::{Action, IgnoreReason};
-use bowline_proto::wire::{Json, ParseResult, parse, parse_one};
+use bowline_proto::server::event_streams::EventKind;
+use bowline_proto::server::session::{Action, IgnoreReason, out_of_order};
+use bowline_proto::wire::{Json, ParseResult, outgoing, parse, parse_one};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::handshake::InitializeRequest;
+use crate::http::{HttpSource, PostTicket};
 use crate::link::HostLink;
 use crate::open_request::{OpenRequest, RefusedRequest};
 use crate::output::HostOutput;
 use crate::stdin::Stdin;
 use crate::stdout;
 
-/// A host on a pair of byte streams.
+/// A host: the program in front of us, on a pair of byte streams or in a session over HTTP.
 ///
 /// # Behavior
 /// - Pings, malformed messages and messages out of sequence are answered here, and cancellations
@@ -25,13 +27,30 @@ use crate::stdout;
 /// - A host that does not read its responses is no longer read.
 #[derive(Debug)]
 pub struct Host {
-    reader: PipeReader,
+    source: Source,
     /// Messages of a batch that were not handled yet.
-    inbox: VecDeque<ParseResult>,
+    inbox: VecDeque<InboundMessage>,
     link: HostLink,
-    /// Checks whether the other end of our output was closed, which a stream reports only to
-    /// writers.
-    is_output_closed: fn() -> bool,
+}
+
+/// Where the messages of the host come from.
+#[derive(Debug)]
+enum Source {
+    Pipe {
+        reader: PipeReader,
+        /// Checks whether the other end of our output was closed, which a stream reports only to
+        /// writers.
+        is_output_closed: fn() -> bool,
+    },
+    Http(HttpSource),
+}
+
+/// A message of the host.
+#[derive(Debug)]
+pub(crate) struct InboundMessage {
+    pub(crate) message: ParseResult,
+    /// Over HTTP, the POST that waits for its response.
+    pub(crate) post: Option<PostTicket>,
 }
 
 /// What a host wants.
@@ -67,9 +86,7 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn stdio() -> Self {
-        let mut host = Self::new(Stdin::new(), tokio::io::stdout());
-        host.is_output_closed = stdout::is_closed;
-        host
+        Self::on_pipe(Stdin::new(), tokio::io::stdout(), stdout::is_closed)
     }
 
     /// A host on any pair of streams.
@@ -81,10 +98,24 @@ impl Host {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        Self::on_pipe(reader, writer, || false)
+    }
+
+    fn on_pipe<R, W>(reader: R, writer: W, is_output_closed: fn() -> bool) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
         let (output, flushed) = HostOutput::new(writer);
         let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
-        let link = HostLink::new(writer, flushed);
-        Self { reader, inbox: VecDeque::new(), link, is_output_closed: || false }
+        let link = HostLink::on_pipe(writer, flushed);
+        Self { source: Source::Pipe { reader, is_output_closed }, inbox: VecDeque::new(), link }
+    }
+
+    /// A host that has begun a session over HTTP.
+    pub(crate) fn on_http(source: HttpSource) -> Self {
+        let link = HostLink::on_http(source.session());
+        Self { source: Source::Http(source), inbox: VecDeque::new(), link }
     }
 
     /// The sending side.
@@ -93,7 +124,7 @@ impl Host {
     }
 
     /// Handles messages of the host until one of them is for the caller. `None` when the host has
-    /// closed its end.
+    /// closed its end, or its session over HTTP has ended.
     ///
     /// Dropping the future loses no event, but perhaps a response that the host did not read.
     pub async fn next(&mut self) -> Option<HostEvent> {
@@ -103,58 +134,43 @@ impl Host {
                     return Some(event);
                 }
             }
-            self.read_frame().await?;
+            match &mut self.source {
+                Source::Pipe { reader, .. } => read_frame(reader, &mut self.inbox).await?,
+                Source::Http(source) => source.recv(&mut self.inbox).await?,
+            }
         }
     }
 
-    /// Reads the next message, or the messages of a batch. `None` when the host has closed its end.
-    ///
-    /// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
-    /// separately, which every client matches by id.
-    async fn read_frame(&mut self) -> Option<()> {
-        match self.reader.recv().await {
-            Ok(InboundFrame::Message(frame)) => parse(&frame, |message| self.inbox.push_back(message)),
-            Ok(InboundFrame::Noise(line)) => {
-                tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
-            }
-            Ok(InboundFrame::TooLarge { head, limit }) => {
-                tracing::warn!(limit, "the host sent a message over the limit");
-                // The beginning is never a complete message, but often contains the id.
-                self.inbox.push_back(parse_one(&head));
-            }
-            Err(_) => {
-                tracing::debug!("the host closed its end");
-                return None;
-            }
-        }
-        Some(())
-    }
-
-    async fn handle(&mut self, message: ParseResult) -> Option<HostEvent> {
+    async fn handle(&mut self, InboundMessage { message, post }: InboundMessage) -> Option<HostEvent> {
         if let Err(malformed) = &message {
             tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         }
         let link = &self.link;
         match link.with_session(|session| session.handle_message(message)) {
-            Action::Send(frame) => link.send(&frame).await,
+            Action::Send(frame) => link.send(&frame, EventKind::Response, post.as_ref()).await,
             Action::Initialize { key, id, attempt, params } => {
-                let request = OpenRequest::new(link.clone(), key, id);
+                let request = OpenRequest::new(link.clone(), key, id, post);
                 return Some(HostEvent::Initialize(InitializeRequest::new(request, attempt, params)));
             }
             Action::Serve { key, id, method, params } => {
-                let request = OpenRequest::new(link.clone(), key, id);
+                let request = OpenRequest::new(link.clone(), key, id, post);
                 return Some(HostEvent::Request { request, method, params });
             }
             Action::RefuseFull { id } => {
                 tracing::warn!(%id, "a request of the host was refused: too many are under way");
-                return Some(HostEvent::Overload(RefusedRequest::new(link.clone(), id)));
+                return Some(HostEvent::Overload(RefusedRequest::new(link.clone(), id, post)));
             }
-            Action::Cancel(task) => task.abort(),
+            Action::Cancel(task) => task.cancel(),
             // The waiter may have been dropped at this very moment.
             Action::Deliver { waiter, outcome } => drop(waiter.send(outcome)),
             Action::Notify { method, params } => return Some(HostEvent::Notification { method, params }),
             Action::Ignore(IgnoreReason::DuplicateId(id)) => {
                 tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
+                if let Some(post) = &post {
+                    // Its POST waits. A response with the id would also answer the other request.
+                    let error = out_of_order("a request with this id is under way");
+                    link.send(&outgoing::error_without_id(&error), EventKind::Refusal, Some(post)).await;
+                }
             }
             Action::Ignore(reason) => tracing::debug!(%reason, "a message of the host was dropped"),
         }
@@ -163,14 +179,42 @@ impl Host {
 
     /// Resolves when nobody reads our output, as far as that can be known without writing.
     pub async fn wait_for_output_close(&mut self) {
+        let is_closed = match &self.source {
+            Source::Pipe { is_output_closed, .. } => is_output_closed,
+            Source::Http(source) => return source.wait_for_end().await,
+        };
         let mut look = tokio::time::interval(OUTPUT_POLL_INTERVAL);
         loop {
             look.tick().await;
-            if (self.is_output_closed)() {
+            if is_closed() {
                 return;
             }
         }
     }
+}
+
+/// Reads the next message, or the messages of a batch. `None` when the host has closed its end.
+///
+/// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
+/// separately, which every client matches by id.
+async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage>) -> Option<()> {
+    let mut push = |message| inbox.push_back(InboundMessage { message, post: None });
+    match reader.recv().await {
+        Ok(InboundFrame::Message(frame)) => parse(&frame, push),
+        Ok(InboundFrame::Noise(line)) => {
+            tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
+        }
+        Ok(InboundFrame::TooLarge { head, limit }) => {
+            tracing::warn!(limit, "the host sent a message over the limit");
+            // The beginning is never a complete message, but often contains the id.
+            push(parse_one(&head));
+        }
+        Err(_) => {
+            tracing::debug!("the host closed its end");
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// Interval between checks whether the host still reads, once it has closed its own output.

@@ -1,7 +1,8 @@
 //! Listeners for hosts: they move the bytes of a session with a host, and
 //! [`bowline_proto::server`] decides what its messages mean.
 //!
-//! [`Host`] is the program in front of us, on stdin and stdout or another pair of streams:
+//! [`Host`] is the program in front of us: on stdin and stdout, on another pair of streams, or in a
+//! session over HTTP, which [`HttpListener`] accepts:
 //!
 //! ```no_run
 //! # async fn run() {
@@ -27,6 +28,7 @@
 
 mod handshake;
 mod host;
+mod http;
 mod link;
 mod open_request;
 mod output;
@@ -35,5 +37,6 @@ mod stdout;
 
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
+pub use http::{HttpListener, HttpSettings};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_proto::server::event_streams::{Event, EventKind, StreamId};
 use bowline_proto::server::sent_requests::SendError;
 use bowline_proto::server::session::{HandshakeState, Session};
 use bowline_proto::wire::outgoing::{self, Frame};
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::http::{HttpSession, PostTicket};
 use crate::open_request::RequestTask;
 
 /// Sends messages to the host. Clones share the link.
@@ -21,6 +23,9 @@ use crate::open_request::RequestTask;
 /// # Behavior
 /// - Messages are written whole and in order. While the host does not read, a few megabytes are
 ///   queued; then senders wait.
+/// - Over HTTP, what is sent here and belongs to no request goes onto the event stream of the
+///   session. While the host has none open, senders do not wait: a bounded number of messages is
+///   kept for it, and the oldest are dropped.
 /// - A host that can no longer be written to counts as disconnected:
 ///   [`HostLink::wait_for_disconnect`].
 #[derive(Clone, Debug)]
@@ -28,7 +33,7 @@ pub struct HostLink(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    writer: PipeWriter,
+    output: Output,
     session: Mutex<HostSession>,
     /// A copy of the handshake in `session`, for those who wait for it.
     handshake: watch::Sender<HandshakeState>,
@@ -36,39 +41,73 @@ struct Shared {
     tasks: TaskTracker,
     /// Canceled when the host can no longer be written to.
     disconnected: CancellationToken,
-    /// Canceled when everything was written and the stream was dropped.
-    flushed: CancellationToken,
+}
+
+/// Where messages to the host go.
+#[derive(Debug)]
+enum Output {
+    Pipe {
+        writer: PipeWriter,
+        /// Canceled when everything was written and the stream was dropped.
+        flushed: CancellationToken,
+    },
+    Http(Arc<HttpSession>),
 }
 
 /// The session of a host, with what this crate uses to serve and to wait.
 pub(crate) type HostSession = Session<RequestTask, oneshot::Sender<Result<Json, RpcError>>>;
 
 impl HostLink {
-    pub(crate) fn new(writer: PipeWriter, flushed: CancellationToken) -> Self {
+    pub(crate) fn on_pipe(writer: PipeWriter, flushed: CancellationToken) -> Self {
+        Self::new(Output::Pipe { writer, flushed }, CancellationToken::new())
+    }
+
+    pub(crate) fn on_http(session: &Arc<HttpSession>) -> Self {
+        let link = Self::new(Output::Http(Arc::clone(session)), session.ended().clone());
+        let shared = Arc::downgrade(&link.0);
+        session.on_lost_request(move |id| {
+            if let Some(shared) = shared.upgrade() {
+                Self(shared).fail_lost_request(id);
+            }
+        });
+        link
+    }
+
+    fn new(output: Output, disconnected: CancellationToken) -> Self {
         Self(Arc::new(Shared {
-            writer,
+            output,
             session: Mutex::default(),
             handshake: watch::Sender::default(),
             tasks: TaskTracker::new(),
-            disconnected: CancellationToken::new(),
-            flushed,
+            disconnected,
         }))
     }
 
-    /// Sends a notification to the host.
+    /// Sends a notification to the host that belongs to none of its requests.
     pub async fn notify(&self, method: &str, params: Option<&Json>) {
-        self.send(&outgoing::notification(method, params)).await;
+        self.send(&outgoing::notification(method, params), EventKind::Notification, None).await;
     }
 
-    /// Sends a request to the host and waits for its response.
+    /// Sends a request to the host that belongs to none of its own, and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.
     pub async fn send_request(&self, method: &str, params: &Json) -> Result<Json, RpcError> {
+        self.request(method, params, None).await
+    }
+
+    /// Sends a request to the host that belongs to the request of `post`, and waits for its
+    /// response.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: &Json,
+        post: Option<&PostTicket>,
+    ) -> Result<Json, RpcError> {
         let (waiter, response) = oneshot::channel();
         let sent = self.with_session(|session| session.send_request(method, params, waiter));
         let (id, frame) = sent.map_err(send_error)?;
-        let open = CancelOnDrop { link: self, id };
-        self.send(&frame).await;
+        let open = CancelOnDrop { link: self, id, stream: stream_of(post) };
+        self.send(&frame, EventKind::Request(id), post).await;
         let outcome = response.await.unwrap_or_else(|_| Err(send_error(SendError::Closed)));
         drop(open);
         outcome
@@ -99,19 +138,65 @@ impl HostLink {
         self.0.tasks.wait().await;
     }
 
-    /// Accepts no more messages and waits at most `flush_timeout` until everything is written.
+    /// Accepts no more messages and waits at most `flush_timeout` until everything is written. A
+    /// session over HTTP has ended then.
     pub async fn close(&self, flush_timeout: Duration) {
         self.fail_sent_requests();
-        self.0.writer.close();
-        if timeout(flush_timeout, self.0.flushed.cancelled()).await.is_err() {
+        let flushed = async {
+            match &self.0.output {
+                Output::Pipe { writer, flushed } => {
+                    writer.close();
+                    flushed.cancelled().await;
+                }
+                Output::Http(session) => {
+                    session.end();
+                    session.wait_until_flushed().await;
+                }
+            }
+        };
+        if timeout(flush_timeout, flushed).await.is_err() {
             tracing::debug!("the host did not read all that was said");
         }
     }
 
-    pub(crate) async fn send(&self, frame: &Frame) {
-        if let Err(fault) = self.0.writer.send(frame).await {
-            tracing::debug!(%fault, "the host does not listen any more");
-            self.0.disconnected.cancel();
+    /// Sends a message, which over HTTP belongs to the request of `post`.
+    pub(crate) async fn send(&self, frame: &Frame, kind: EventKind, post: Option<&PostTicket>) {
+        match &self.0.output {
+            Output::Pipe { writer, .. } => {
+                if let Err(fault) = writer.send(frame).await {
+                    tracing::debug!(%fault, "the host does not listen any more");
+                    self.0.disconnected.cancel();
+                }
+            }
+            Output::Http(session) => {
+                session.send(stream_of(post), &Event { data: frame.body(), kind }).await;
+                if let Some(post) = post.filter(|_| kind.is_response()) {
+                    post.mark_answered();
+                }
+            }
+        }
+    }
+
+    /// Sends a message if that needs no waiting.
+    fn try_send(&self, frame: &Frame, kind: EventKind, stream: StreamId) {
+        match &self.0.output {
+            Output::Pipe { writer, .. } => drop(writer.try_send(frame, Urgency::Immediate)),
+            Output::Http(session) => session.try_send(stream, &Event { data: frame.body(), kind }),
+        }
+    }
+
+    /// Takes note of what the host was offered, on which later requests over HTTP depend.
+    pub(crate) fn record_offer(&self, result: &Json) {
+        if let Output::Http(session) = &self.0.output {
+            session.record_offer(result);
+        }
+    }
+
+    fn fail_lost_request(&self, id: u64) {
+        if let Some(waiter) = self.with_session(|session| session.take_sent(id)) {
+            let error = RpcError::new(code::INTERNAL_ERROR, "the host has no event stream open");
+            // The waiter may have been dropped at this very moment.
+            drop(waiter.send(Err(error)));
         }
     }
 
@@ -138,15 +223,22 @@ impl HostLink {
 struct CancelOnDrop<'a> {
     link: &'a HostLink,
     id: u64,
+    /// The stream onto which the request was sent.
+    stream: StreamId,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(frame) = self.link.with_session(|session| session.cancel_sent(self.id)) {
             // If the queue is full the host is not notified: its response will find no waiter.
-            let _ = self.link.0.writer.try_send(&frame, Urgency::Immediate);
+            self.link.try_send(&frame, EventKind::Notification, self.stream);
         }
     }
+}
+
+/// The stream for messages that belong to the request of `post`.
+fn stream_of(post: Option<&PostTicket>) -> StreamId {
+    post.map_or(StreamId::STANDALONE, PostTicket::stream)
 }
 
 fn send_error(error: SendError) -> RpcError {

@@ -3,12 +3,14 @@
 
 use std::future::Future;
 
+use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::requests::{RequestKey, Turn};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::{Id, Json, RpcError};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::http::{CancelFlag, PostTicket};
 use crate::link::HostLink;
 
 /// A request of the host that has no response yet. Dropping it ends it without one.
@@ -17,6 +19,8 @@ pub struct OpenRequest {
     link: HostLink,
     key: RequestKey,
     id: Id,
+    /// Over HTTP, the POST that waits for the response.
+    post: Option<PostTicket>,
 }
 
 /// A request of the host for which there is no room, to be answered with an error.
@@ -24,6 +28,7 @@ pub struct OpenRequest {
 pub struct RefusedRequest {
     link: HostLink,
     id: Id,
+    post: Option<PostTicket>,
 }
 
 /// The task that serves a request.
@@ -32,18 +37,36 @@ pub(crate) struct RequestTask {
     abort: AbortHandle,
     /// Starts the task, if it waits for its turn.
     start: Option<oneshot::Sender<()>>,
+    /// Tells the POST of the request that the host has canceled it.
+    cancel_flag: Option<CancelFlag>,
 }
 
 impl OpenRequest {
-    pub(crate) fn new(link: HostLink, key: RequestKey, id: Id) -> Self {
-        Self { link, key, id }
+    pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
+        Self { link, key, id, post }
     }
 
     /// Sends the response. Only the first one is sent, and none after a cancellation.
     pub async fn respond(&self, outcome: Result<&Json, &RpcError>) {
         if let Some(frame) = self.link.with_session(|session| session.respond(self.key, &self.id, outcome)) {
-            self.link.send(&frame).await;
+            self.link.send(&frame, EventKind::Response, self.post.as_ref()).await;
         }
+    }
+
+    /// Sends a notification that belongs to this request, such as its progress. Over HTTP it goes
+    /// onto the event stream of the request, and reaches nobody after the response.
+    pub async fn notify(&self, method: &str, params: Option<&Json>) {
+        let frame = outgoing::notification(method, params);
+        self.link.send(&frame, EventKind::Notification, self.post.as_ref()).await;
+    }
+
+    /// Sends a request that belongs to this one to the host, and waits for its response. Over HTTP
+    /// it goes onto the event stream of this request, or onto that of the session if the host
+    /// cannot read the former any more.
+    ///
+    /// Dropping the future cancels the request at the host.
+    pub async fn send_request(&self, method: &str, params: &Json) -> Result<Json, RpcError> {
+        self.link.request(method, params, self.post.as_ref()).await
     }
 
     /// Spawns the task that serves the request: now, or when there is room for it. The task holds
@@ -56,7 +79,8 @@ impl OpenRequest {
     }
 
     pub(crate) fn spawner(&self) -> RequestSpawner {
-        RequestSpawner { link: self.link.clone(), key: self.key }
+        let cancel_flag = self.post.as_ref().map(PostTicket::cancel_flag);
+        RequestSpawner { link: self.link.clone(), key: self.key, cancel_flag }
     }
 
     pub(crate) fn link(&self) -> &HostLink {
@@ -68,12 +92,13 @@ impl OpenRequest {
 pub(crate) struct RequestSpawner {
     link: HostLink,
     key: RequestKey,
+    cancel_flag: Option<CancelFlag>,
 }
 
 impl RequestSpawner {
     /// Spawns `serving`, which holds the request.
     pub(crate) fn spawn(self, serving: impl Future<Output = ()> + Send + 'static) {
-        let Self { link, key } = self;
+        let Self { link, key, cancel_flag } = self;
         let waits = link.with_session(|session| session.turn(key)) == Some(Turn::Waiting);
         let (start, turn) = waits.then(oneshot::channel).unzip();
         let task = link.tasks().spawn(async move {
@@ -85,7 +110,7 @@ impl RequestSpawner {
             }
             serving.await;
         });
-        let task = RequestTask { abort: task.abort_handle(), start };
+        let task = RequestTask { abort: task.abort_handle(), start, cancel_flag };
         // Its turn may have come in between.
         let start = link.with_session(|session| session.attach(key, task).and_then(|task| task.start.take()));
         send_start(start);
@@ -109,17 +134,27 @@ impl Drop for OpenRequest {
 }
 
 impl RefusedRequest {
-    pub(crate) fn new(link: HostLink, id: Id) -> Self {
-        Self { link, id }
+    pub(crate) fn new(link: HostLink, id: Id, post: Option<PostTicket>) -> Self {
+        Self { link, id, post }
     }
 
     /// Sends the error.
     pub async fn respond(self, error: &RpcError) {
-        self.link.send(&outgoing::response(&self.id, Err(error))).await;
+        let frame = outgoing::response(&self.id, Err(error));
+        self.link.send(&frame, EventKind::Response, self.post.as_ref()).await;
     }
 }
 
 impl RequestTask {
+    /// Aborts the task, because the host has canceled its request. Not while the session is locked:
+    /// what the task holds needs it.
+    pub(crate) fn cancel(self) {
+        if let Some(flag) = &self.cancel_flag {
+            flag.set();
+        }
+        self.abort();
+    }
+
     /// Aborts the task. Not while the session is locked: what the task holds needs it.
     pub(crate) fn abort(self) {
         self.abort.abort();

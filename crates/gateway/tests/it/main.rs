@@ -4,6 +4,7 @@ mod byte_exact;
 mod calls;
 mod gateway;
 mod handshake;
+mod http_hosts;
 mod input;
 mod passthrough;
 mod raw_server;

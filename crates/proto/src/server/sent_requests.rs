@@ -76,6 +76,11 @@ impl<T> SentRequests<T> {
         self.pending.remove(&id?.as_request_number()?).map(|request| request.waiter)
     }
 
+    /// Ends a request that the host cannot have received. `None` if nobody waits for it.
+    pub fn take(&mut self, id: u64) -> Option<T> {
+        self.pending.remove(&id).map(|request| request.waiter)
+    }
+
     /// Ends a request that nobody waits for any more. Returns the cancellation to send, unless it
     /// has ended before.
     pub fn cancel(&mut self, id: u64) -> Option<Frame> {
@@ -122,6 +127,8 @@ mod tests {
         assert_eq!(sent.end(Some(&Id::Int(1))), None);
         assert_eq!(sent.end(None), None);
         assert_eq!(sent.end(Some(&Id::Int(0))), Some('a'));
+        let (third, _) = sent.begin("roots/list", &json("{}"), 'c').unwrap();
+        assert_eq!((sent.take(third), sent.take(third)), (Some('c'), None));
     }
 
     #[test]

@@ -326,6 +326,11 @@ impl<R, W> Session<R, W> {
         self.sent.cancel(id)
     }
 
+    /// Takes who waits for the response to a request of ours that cannot have reached the host.
+    pub fn take_sent(&mut self, id: u64) -> Option<W> {
+        self.sent.take(id)
+    }
+
     /// Drops who waits for responses of the host, which will not send any.
     pub fn close_sent(&mut self) {
         self.sent.close();

@@ -108,3 +108,27 @@ async fn requests_to_the_host_fail_when_it_leaves() {
     host.link().fail_sent_requests();
     assert_eq!(request.await.unwrap().unwrap_err().message, "the host has left");
 }
+
+/// On a pipe, messages that belong to a request are written like any other.
+#[tokio::test]
+async fn related_messages_are_written_to_the_pipe() {
+    let (mut test, mut host) = TestHost::initialized().await;
+    test.send_request(1).await;
+    next_request(&mut host).await.spawn(|request| async move {
+        request.notify("notifications/progress", Some(&Json::empty_object())).await;
+        let roots = request.send_request("roots/list", &Json::empty_object()).await;
+        request.respond(roots.as_ref()).await;
+    });
+    let lines = [
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":0,"method":"roots/list","params":{}}"#,
+    ];
+    for line in lines {
+        assert_eq!(test.stdout.next_line().await.unwrap().unwrap(), line);
+    }
+    test.send(r#"{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}"#).await;
+    test.send(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#).await;
+    assert!(matches!(host.next().await, Some(HostEvent::Notification { .. })));
+    let line = test.stdout.next_line().await.unwrap().unwrap();
+    assert_eq!(line, r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
+}

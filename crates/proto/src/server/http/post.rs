@@ -1,0 +1,179 @@
+//! Where the messages of a POST belong, and whether its headers fit.
+
+use std::fmt;
+
+use crate::revision::{Era, Revision};
+use crate::wire::{Id, MalformedMessage, Message, ParseResult, method};
+
+/// Where the messages of a POST belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostRoute {
+    /// They begin a session.
+    BeginSession,
+    /// They belong to the session that the headers name.
+    InSession,
+}
+
+/// Why a POST is refused whatever the state of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostRefusal {
+    /// Its body is no message.
+    Malformed(MalformedMessage),
+    /// It names no session, and does not begin one.
+    MissingSession,
+    /// It begins a session in a batch.
+    InitializeInBatch,
+}
+
+/// Why the `MCP-Protocol-Version` of a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionRefusal {
+    /// No such revision is spoken here.
+    Unsupported,
+    /// The session agreed on another revision.
+    NotNegotiated,
+}
+
+impl PostRefusal {
+    /// The id of the request that is refused, if it could be read.
+    pub fn id(&self) -> Option<&Id> {
+        match self {
+            Self::Malformed(malformed) => malformed.id.as_ref(),
+            Self::MissingSession | Self::InitializeInBatch => None,
+        }
+    }
+}
+
+impl fmt::Display for PostRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => write!(f, "the message cannot be used: {}", malformed.defect),
+            Self::MissingSession => f.write_str("the MCP-Session-Id header is missing"),
+            Self::InitializeInBatch => f.write_str("initialize must not be part of a batch"),
+        }
+    }
+}
+
+impl std::error::Error for PostRefusal {}
+
+impl fmt::Display for VersionRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "this MCP-Protocol-Version is not supported",
+            Self::NotNegotiated => "the session agreed on another MCP-Protocol-Version",
+        })
+    }
+}
+
+impl std::error::Error for VersionRefusal {}
+
+/// Decides where the messages of a POST belong. This is the only place that does, so that hosts of
+/// other eras on the same endpoint have one place to be told apart.
+// GW-10, BM-01, HL-02
+pub fn classify_post(messages: &[ParseResult], names_session: bool) -> Result<PostRoute, PostRefusal> {
+    if let [Err(malformed)] = messages {
+        return Err(PostRefusal::Malformed(malformed.clone()));
+    }
+    let begins_session = messages.iter().any(is_initialize);
+    match (begins_session, names_session) {
+        (true, _) if messages.len() > 1 => Err(PostRefusal::InitializeInBatch),
+        // A host that begins another session in one that it has is told so by that session.
+        (_, true) => Ok(PostRoute::InSession),
+        (true, false) => Ok(PostRoute::BeginSession),
+        (false, false) => Err(PostRefusal::MissingSession),
+    }
+}
+
+/// Whether a message of a host is answered.
+pub fn expects_response(message: &ParseResult) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Request { .. }),
+        Err(malformed) => malformed.id.is_some(),
+    }
+}
+
+/// Checks the `MCP-Protocol-Version` of a request, in a session that agreed on `negotiated` if it
+/// has got that far. Hosts of 2025-03-26 and before send none.
+// HL-01
+pub fn check_version(header: Option<&str>, negotiated: Option<Revision>) -> Result<(), VersionRefusal> {
+    let Some(header) = header else { return Ok(()) };
+    let revision = Revision::parse(header).filter(|revision| revision.era() == Era::Legacy);
+    let revision = revision.ok_or(VersionRefusal::Unsupported)?;
+    match negotiated {
+        Some(negotiated) if negotiated != revision => Err(VersionRefusal::NotNegotiated),
+        _ => Ok(()),
+    }
+}
+
+fn is_initialize(message: &ParseResult) -> bool {
+    matches!(message, Ok(Message::Request { method, .. }) if **method == *method::INITIALIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::{Defect, parse};
+
+    fn messages(body: &'static str) -> Vec<ParseResult> {
+        let mut messages = Vec::new();
+        parse(&Bytes::from_static(body.as_bytes()), |message| messages.push(message));
+        messages
+    }
+
+    #[test]
+    fn gw_10_posts_are_told_apart() {
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
+        let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        let batch =
+            r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","id":2,"method":"x"}]"#;
+        for (body, names_session, route) in [
+            (initialize, false, Ok(PostRoute::BeginSession)),
+            (initialize, true, Ok(PostRoute::InSession)),
+            (list, true, Ok(PostRoute::InSession)),
+            (list, false, Err(PostRefusal::MissingSession)),
+            (batch, false, Err(PostRefusal::InitializeInBatch)),
+            (batch, true, Err(PostRefusal::InitializeInBatch)),
+        ] {
+            assert_eq!(classify_post(&messages(body), names_session), route, "{body}");
+        }
+        for (body, defect) in [("", Defect::NotJson), ("7", Defect::NotAnObject), ("[]", Defect::NotAnObject)]
+        {
+            let refusal = classify_post(&messages(body), true).unwrap_err();
+            assert_eq!(refusal, PostRefusal::Malformed(MalformedMessage { id: None, defect }));
+        }
+        let cut = classify_post(&messages(r#"{"jsonrpc":"2.0","id":7,"method":"x","#), true).unwrap_err();
+        assert_eq!(cut.id(), Some(&Id::Int(7)));
+    }
+
+    #[test]
+    fn requests_and_readable_ids_are_answered() {
+        for (body, is_answered) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, true),
+            (r#"{"jsonrpc":"2.0","method":"x"}"#, false),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, false),
+            (r#"{"jsonrpc":"2.0","id":1}"#, true),
+            ("{", false),
+        ] {
+            assert_eq!(expects_response(&messages(body)[0]), is_answered, "{body}");
+        }
+    }
+
+    #[test]
+    fn hl_01_version_headers_must_fit_the_session() {
+        let agreed = Some(Revision::V2025_06_18);
+        for (header, negotiated, verdict) in [
+            (None, agreed, Ok(())),
+            (None, None, Ok(())),
+            (Some("2025-06-18"), agreed, Ok(())),
+            (Some("2025-03-26"), None, Ok(())),
+            (Some("2025-11-25"), agreed, Err(VersionRefusal::NotNegotiated)),
+            (Some("2026-07-28"), None, Err(VersionRefusal::Unsupported)),
+            (Some("1900-01-01"), agreed, Err(VersionRefusal::Unsupported)),
+            (Some(""), None, Err(VersionRefusal::Unsupported)),
+        ] {
+            assert_eq!(check_version(header, negotiated), verdict, "{header:?}");
+        }
+    }
+}

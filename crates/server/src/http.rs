@@ -1,0 +1,40 @@
+//! Hosts over Streamable HTTP, revisions 2024-11-05 to 2025-11-25, and over HTTP+SSE: each session
+//! is a [`Host`](crate::Host).
+//!
+//! | request | meaning |
+//! |---|---|
+//! | `POST /mcp` | messages of the host; `initialize` without a session id begins a session |
+//! | `GET /mcp` | the event stream of the session, or with `Last-Event-ID` a stream that broke |
+//! | `DELETE /mcp` | ends the session |
+//! | `GET /sse` | HTTP+SSE, if configured: begins a session with its only event stream |
+//! | `POST /messages` | HTTP+SSE: messages of the host |
+//! | `GET /healthz` | `ok` while the process runs |
+//! | `GET /readyz` | `ok`, or 503 once no new sessions are accepted |
+//!
+//! Which stream a message belongs to, and what can be resumed, is decided by
+//! [`bowline_proto::server::event_streams`]; what headers mean, by [`bowline_proto::server::http`].
+
+mod bearer;
+mod connection;
+mod delete;
+mod event_body;
+mod get;
+mod listener;
+mod post;
+mod refusal;
+mod reply;
+mod request_body;
+mod session;
+mod sessions;
+mod settings;
+mod site;
+mod socket;
+mod source;
+mod sse;
+mod ticket;
+
+pub use listener::HttpListener;
+pub(crate) use session::HttpSession;
+pub use settings::HttpSettings;
+pub(crate) use source::HttpSource;
+pub(crate) use ticket::{CancelFlag, PostTicket};

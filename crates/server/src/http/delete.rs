@@ -1,0 +1,14 @@
+//! DELETE: the host ends its session.
+
+use http::{HeaderMap, StatusCode};
+
+use super::refusal::Refusal;
+use super::reply::{self, Reply};
+use super::site::Site;
+
+// HL-04
+/// Ends the session that the headers name.
+pub(crate) fn serve_delete(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    site.find_session(headers)?.end();
+    Ok(reply::empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,135 @@
+//! [`EventBody`]: the body of an event stream, with comments while there is nothing to say.
+
+use std::collections::VecDeque;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::server::event_streams::{EventId, NextEvent, Reader};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::session::{Exchange, HttpSession};
+use super::sse::EndSession;
+
+/// The body of an event stream.
+#[derive(Debug)]
+pub(crate) struct EventBody {
+    reader: StreamReader,
+    /// What is to be written before the next event.
+    chunks: VecDeque<Bytes>,
+    keep_alive: Pin<Box<Sleep>>,
+    keep_alive_interval: Duration,
+    /// Held while the stream of a POST is open, which a graceful stop waits for.
+    _open_post: Option<TaskTrackerToken>,
+    /// Held if the session ends with this stream.
+    end: Option<EndSession>,
+}
+
+/// The reader of one stream. Dropping it leaves the stream without one.
+#[derive(Debug)]
+pub(crate) struct StreamReader {
+    session: Arc<HttpSession>,
+    reader: Reader,
+    _exchange: Exchange,
+}
+
+/// Messages up to this size are copied, to be written together with the rest of their event.
+const MAX_COPIED_BYTES: usize = 16 * 1024;
+
+impl StreamReader {
+    pub(crate) fn new(session: Arc<HttpSession>, reader: Reader) -> Self {
+        let exchange = session.begin_exchange();
+        Self { session, reader, _exchange: exchange }
+    }
+
+    pub(crate) fn session(&self) -> &Arc<HttpSession> {
+        &self.session
+    }
+
+    pub(crate) fn reader(&self) -> Reader {
+        self.reader
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.session.with_streams(|streams| streams.detach(self.reader));
+    }
+}
+
+impl EventBody {
+    pub(crate) fn new(
+        reader: StreamReader,
+        keep_alive_interval: Duration,
+        open_post: Option<TaskTrackerToken>,
+    ) -> Self {
+        let keep_alive = Box::pin(sleep(keep_alive_interval));
+        Self {
+            reader,
+            chunks: VecDeque::new(),
+            keep_alive,
+            keep_alive_interval,
+            _open_post: open_post,
+            end: None,
+        }
+    }
+
+    /// Begins with the name of the endpoint for messages, and ends the session with the stream.
+    // HS-02
+    pub(crate) fn begin_with_endpoint(mut self, endpoint: &str, end: EndSession) -> Self {
+        self.chunks.push_back(Bytes::from(format!("event: endpoint\ndata: {endpoint}\n\n")));
+        self.end = Some(end);
+        self
+    }
+
+    /// Begins with an event that has an id and no message, from which the host can resume before
+    /// anything was said. Hosts before 2025-11-25 take such an event for a broken message.
+    // HL-09
+    pub(crate) fn begin_with_id(mut self) -> Self {
+        let StreamReader { session, reader, .. } = &self.reader;
+        let revision = session.revision();
+        if revision.is_some_and(|revision| revision >= Revision::V2025_11_25)
+            && let Some(id) = session.with_streams(|streams| streams.begin_event(*reader))
+        {
+            self.chunks.push_back(Bytes::from(format!("id: {id}\ndata:\n\n")));
+        }
+        self
+    }
+
+    /// The next bytes of the stream. `None` at its end.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.keep_alive.as_mut().reset(Instant::now() + self.keep_alive_interval);
+                return Poll::Ready(Some(chunk));
+            }
+            let StreamReader { session, reader, .. } = &self.reader;
+            match session.with_streams(|streams| streams.next(*reader, || cx.waker().clone())) {
+                NextEvent::Event { id, data } => self.push_event(id, data),
+                NextEvent::End => return Poll::Ready(None),
+                NextEvent::Wait if self.keep_alive.as_mut().poll(cx).is_ready() => {
+                    self.chunks.push_back(Bytes::from_static(b": \n\n"));
+                }
+                NextEvent::Wait => return Poll::Pending,
+            }
+        }
+    }
+
+    fn push_event(&mut self, id: EventId, data: Bytes) {
+        let head = format!("id: {id}\nevent: message\ndata: ");
+        if data.len() > MAX_COPIED_BYTES {
+            self.chunks.extend([head.into(), data, Bytes::from_static(b"\n\n")]);
+            return;
+        }
+        let mut event = BytesMut::with_capacity(head.len() + data.len() + 2);
+        event.put_slice(head.as_bytes());
+        event.put_slice(&data);
+        event.put_slice(b"\n\n");
+        self.chunks.push_back(event.freeze());
+    }
+}

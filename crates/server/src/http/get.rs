@@ -1,0 +1,38 @@
+//! GET: the event stream of a session, or a stream that is resumed.
+
+use std::sync::Arc;
+
+use bowline_proto::server::event_streams::{EventId, EventStreams, Reader, ResumeError};
+use bowline_proto::server::http::AcceptedFormats;
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use super::event_body::{EventBody, StreamReader};
+use super::refusal::Refusal;
+use super::reply::{self, Reply};
+use super::session::HttpSession;
+use super::site::{Site, text_of};
+
+/// Opens an event stream.
+// HL-05, HL-07
+pub(crate) fn serve_get(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    let accepted = AcceptedFormats::parse(headers.get_all(ACCEPT).iter().map(text_of));
+    if !accepted.event_stream {
+        return Err(Refusal::Accept);
+    }
+    let session = site.find_session(headers)?;
+    let Some(last) = headers.get("last-event-id") else {
+        // It replaces one that is open: a host has one at a time, and after a broken connection it
+        // often comes back before the old connection is known to be dead. Two at once would each
+        // get a part of the messages, and the dead one would swallow its part.
+        let reader = session.with_streams(EventStreams::open_standalone);
+        return Ok(reply::events(open_body(site, session, reader).begin_with_id()));
+    };
+    let last = EventId::parse(text_of(last)).ok_or(ResumeError::UnknownEvent)?;
+    let reader = session.with_streams(|streams| streams.resume(last))?;
+    Ok(reply::events(open_body(site, session, reader)))
+}
+
+fn open_body(site: &Site, session: Arc<HttpSession>, reader: Reader) -> EventBody {
+    EventBody::new(StreamReader::new(session, reader), site.settings.keep_alive_interval, None)
+}

@@ -1,0 +1,171 @@
+//! [`HttpListener`]: accepts hosts over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::connection::serve_connection;
+use super::settings::HttpSettings;
+use super::site::Site;
+use super::socket::ListenSocket;
+use crate::host::Host;
+
+/// Accepts hosts over Streamable HTTP: one [`Host`] per session.
+///
+/// # Behavior
+/// - A session begins with a POST of `initialize`, and ends when its host deletes it, when it is
+///   idle for too long, when its [`Host`] is dropped, or when `initialize` is refused.
+/// - A connection that breaks cancels nothing. The host may resume its streams as long as a bounded
+///   log has them.
+/// - Requests are refused unless they address the listener by an allowed name, come from an allowed
+///   web page or from none, and carry the token if one is set. A token is not encrypted: beyond
+///   this machine, put a proxy with TLS in front.
+/// - Dropping the listener closes its socket and its connections, and ends its sessions.
+#[derive(Debug)]
+pub struct HttpListener {
+    site: Arc<Site>,
+    hosts: mpsc::Receiver<Host>,
+    local_addr: Option<SocketAddr>,
+    connections: TaskTracker,
+    /// Ends the socket, and each connection with its last response.
+    closing: CancellationToken,
+    /// Ends everything at once.
+    _stopped: DropGuard,
+}
+
+/// How many new sessions may wait to be accepted. Further ones wait with their connection.
+const MAX_WAITING_HOSTS: usize = 64;
+/// How long connections may take to write what is left after their sessions have ended.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait after a connection could not be accepted, mostly for lack of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+impl HttpListener {
+    /// Listens on a TCP socket.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn tcp(socket: TcpListener, settings: HttpSettings) -> Self {
+        Self::new(ListenSocket::Tcp(socket), settings)
+    }
+
+    /// Listens on a Unix socket. By which name a host addresses it does not matter; who may connect
+    /// is up to the permissions of the socket.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[cfg(unix)]
+    pub fn unix(socket: UnixListener, settings: HttpSettings) -> Self {
+        Self::new(ListenSocket::Unix(socket), settings)
+    }
+
+    fn new(socket: ListenSocket, settings: HttpSettings) -> Self {
+        let (sender, hosts) = mpsc::channel(MAX_WAITING_HOSTS);
+        let local_addr = socket.local_addr();
+        let site = Arc::new(Site::new(settings, socket.is_addressed_by_name(), sender));
+        let (closing, stopped) = (CancellationToken::new(), CancellationToken::new());
+        let connections = TaskTracker::new();
+        let listening =
+            listen(Arc::clone(&site), socket, connections.clone(), closing.clone(), stopped.clone());
+        tokio::spawn(listening);
+        Self { site, hosts, local_addr, connections, closing, _stopped: stopped.drop_guard() }
+    }
+
+    /// The address it listens on. `None` for a Unix socket.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.local_addr
+    }
+
+    /// Waits for the next session. `None` once no more are accepted.
+    ///
+    /// Dropping the future loses no session.
+    pub async fn accept(&mut self) -> Option<Host> {
+        tokio::select! {
+            biased;
+            () = self.site.draining.cancelled() => None,
+            host = self.hosts.recv() => host,
+        }
+    }
+
+    /// Accepts no more sessions: `initialize` is refused with 503, and `/readyz` says so. Sessions
+    /// that exist go on.
+    pub fn drain(&self) {
+        self.site.draining.cancel();
+    }
+
+    /// Accepts no more sessions, waits at most `drain_timeout` until all requests of hosts have
+    /// their responses, then ends all sessions and closes everything.
+    ///
+    /// Dropping the future closes everything at once.
+    pub async fn shut_down(mut self, drain_timeout: Duration) {
+        self.drain();
+        self.hosts.close();
+        // Hosts that nobody accepted.
+        while self.hosts.recv().await.is_some() {}
+        self.site.open_posts.close();
+        if timeout(drain_timeout, self.site.open_posts.wait()).await.is_err() {
+            tracing::info!("requests of hosts were still open at the end");
+        }
+        self.closing.cancel();
+        self.site.sessions.end_all();
+        self.connections.close();
+        if timeout(FLUSH_TIMEOUT, self.connections.wait()).await.is_err() {
+            tracing::debug!("hosts did not read all that was said");
+        }
+    }
+}
+
+impl Drop for HttpListener {
+    fn drop(&mut self) {
+        self.site.draining.cancel();
+        self.site.sessions.end_all();
+    }
+}
+
+/// Accepts connections until `closing`, and ends idle sessions until `stopped`.
+async fn listen(
+    site: Arc<Site>,
+    socket: ListenSocket,
+    connections: TaskTracker,
+    closing: CancellationToken,
+    stopped: CancellationToken,
+) {
+    let idle_timeout = site.settings.idle_timeout;
+    let sessions = Arc::clone(&site.sessions);
+    tokio::spawn(stopped.clone().run_until_cancelled_owned(async move {
+        sessions.end_idle(idle_timeout).await;
+    }));
+    let permits = Arc::new(Semaphore::new(site.settings.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let accepting = async {
+        loop {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            match socket.accept().await {
+                Ok(connection) => {
+                    let serving = serve_connection(Arc::clone(&site), connection, closing.clone());
+                    let serving = stopped.clone().run_until_cancelled_owned(Box::pin(serving));
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = closing.cancelled() => {}
+        () = stopped.cancelled() => {}
+    }
+}

@@ -1,0 +1,219 @@
+//! POST: messages of a host, and the responses to its requests.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bowline_proto::server::event_streams::{Event, EventKind, FirstEvents, PostFormat, RequestEnd};
+use bowline_proto::server::http::{
+    AcceptedFormats, PostRefusal, PostRoute, check_version, classify_post, expects_response,
+};
+use bowline_proto::wire::outgoing;
+use bowline_proto::wire::{Id, Message, ParseResult, RpcError, code, parse};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Request, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::timeout;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::event_body::{EventBody, StreamReader};
+use super::refusal::Refusal;
+use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::request_body::{BodyMemory, read_body};
+use super::session::{HttpSession, SessionKind};
+use super::site::{Site, text_of};
+use super::source::InboundPost;
+use super::ticket::PostTicket;
+use crate::host::{Host, InboundMessage};
+
+/// A POST whose body was read.
+struct Post {
+    messages: Vec<ParseResult>,
+    /// Whether its messages came in an array, as must the responses if they are JSON.
+    is_batch: bool,
+    accepted: AcceptedFormats,
+    memory: BodyMemory,
+    /// Held until it has its response, which a graceful stop waits for.
+    token: TaskTrackerToken,
+}
+
+/// Hands the messages of a POST to their session, or begins one, and responds.
+pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    let token = site.open_posts.token();
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    let accepted = check_formats(&headers)?;
+    // A request for no session costs no memory.
+    let names_session = headers.contains_key(SESSION_ID);
+    let session = names_session.then(|| site.find_session(&headers)).transpose()?;
+    let _exchange = session.as_ref().map(HttpSession::begin_exchange);
+    let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
+    let is_batch = body.trim_ascii_start().starts_with(b"[");
+    let mut messages = Vec::new();
+    parse(&body, |message| messages.push(message));
+    let route = classify_post(&messages, names_session)?;
+    let post = Post { messages, is_batch, accepted, memory, token };
+    match (route, session) {
+        (PostRoute::InSession, Some(session)) => Ok(serve_messages(&site, session, post).await),
+        (PostRoute::InSession, None) => Err(PostRefusal::MissingSession.into()),
+        (PostRoute::BeginSession, _) => begin_session(&site, &headers, post).await,
+    }
+}
+
+/// Begins a session with the messages of a POST, which are its `initialize`.
+async fn begin_session(site: &Site, headers: &HeaderMap, post: Post) -> Result<Reply, Refusal> {
+    check_version(headers.get(PROTOCOL_VERSION).map(text_of), None)?;
+    if site.draining.is_cancelled() {
+        return Err(Refusal::Draining);
+    }
+    let source =
+        site.sessions.begin(SessionKind::Streamable, &site.settings).ok_or(Refusal::TooManySessions)?;
+    let session = Arc::clone(source.session());
+    let mut end = EndOnDrop { session: &session, is_armed: true };
+    let exchange = session.begin_exchange();
+    let (reply, accepted) = tokio::join!(
+        serve_messages(site, Arc::clone(&session), post),
+        site.hosts.send(Host::on_http(source)),
+    );
+    drop(exchange);
+    if accepted.is_err() {
+        return Err(Refusal::Draining);
+    }
+    let mut reply = reply;
+    let is_stream = matches!(reply.body(), reply::ReplyBody::Events(_));
+    if is_stream || session.is_initialized() {
+        end.is_armed = false;
+        let id = HeaderValue::from_str(session.id().as_str()).expect("an id is visible ASCII");
+        reply.headers_mut().insert(SESSION_ID, id);
+    }
+    Ok(reply)
+}
+
+/// Ends a session whose id its host has not got when it is dropped while armed: its `initialize`
+/// was refused, or the connection broke.
+struct EndOnDrop<'a> {
+    session: &'a HttpSession,
+    is_armed: bool,
+}
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.is_armed {
+            self.session.end();
+        }
+    }
+}
+
+/// Hands messages to their session and waits for the first thing to say about them.
+async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> Reply {
+    let Post { messages, is_batch, accepted, memory, token } = post;
+    let ids: Vec<Id> = messages.iter().filter_map(answered_id).collect();
+    if ids.is_empty() {
+        let messages = messages.into_iter().map(|message| InboundMessage { message, post: None }).collect();
+        let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;
+        // HT-03
+        return if is_delivered {
+            reply::empty(StatusCode::ACCEPTED)
+        } else {
+            Refusal::UnknownSession.into()
+        };
+    }
+    let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
+    let reader = session.with_streams(|streams| streams.open_post(ids.len(), format));
+    let reader = StreamReader::new(Arc::clone(&session), reader);
+    let ticket = |message: &ParseResult| {
+        expects_response(message).then(|| PostTicket::new(Arc::clone(&session), reader.reader().stream()))
+    };
+    let messages =
+        messages.into_iter().map(|message| InboundMessage { post: ticket(&message), message }).collect();
+    if !session.deliver(InboundPost { messages, _memory: memory }).await {
+        return Refusal::UnknownSession.into();
+    }
+    // A long silence ends too: proxies and hosts give up on a response that does not even begin.
+    let first = async {
+        match (accepted.json, accepted.event_stream) {
+            (false, _) => FirstEvents::Stream,
+            (true, false) => first_events(&reader).await,
+            (true, true) => timeout(site.settings.keep_alive_interval, first_events(&reader))
+                .await
+                .unwrap_or(FirstEvents::Stream),
+        }
+    };
+    match first.await {
+        FirstEvents::Responses(events) => respond_with_json(&events, is_batch),
+        FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
+        FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
+        FirstEvents::Stream | FirstEvents::Wait => {
+            let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
+            reply::events(body.begin_with_id())
+        }
+    }
+}
+
+async fn first_events(reader: &StreamReader) -> FirstEvents {
+    poll_fn(|cx| {
+        let first =
+            reader.session().with_streams(|streams| streams.first(reader.reader(), || cx.waker().clone()));
+        match first {
+            FirstEvents::Wait => Poll::Pending,
+            first => Poll::Ready(first),
+        }
+    })
+    .await
+}
+
+/// The id of a message that is answered.
+fn answered_id(message: &ParseResult) -> Option<Id> {
+    match message {
+        Ok(Message::Request { id, .. }) => Some(id.clone()),
+        Ok(_) => None,
+        Err(malformed) => malformed.id.clone(),
+    }
+}
+
+fn respond_with_json(events: &[Event], is_batch: bool) -> Reply {
+    match events {
+        [event] if !is_batch => {
+            let is_refused = event.kind == EventKind::Refusal;
+            let status = if is_refused { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            reply::json(status, event.data.clone())
+        }
+        events => reply::json(StatusCode::OK, array_of(events.iter().map(|event| &event.data))),
+    }
+}
+
+/// The response to requests that whoever served them has dropped.
+fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
+    let error = RpcError::new(code::INTERNAL_ERROR, "the request was given up");
+    match ids {
+        [id] if !is_batch => reply::error(StatusCode::OK, Some(id), &error),
+        ids => {
+            let errors: Vec<Bytes> =
+                ids.iter().map(|id| outgoing::response(id, Err(&error)).body()).collect();
+            reply::json(StatusCode::OK, array_of(errors.iter()))
+        }
+    }
+}
+
+fn array_of<'a>(messages: impl Iterator<Item = &'a Bytes>) -> Bytes {
+    let mut array = BytesMut::from(&b"["[..]);
+    for (index, message) in messages.enumerate() {
+        if index > 0 {
+            array.put_u8(b',');
+        }
+        array.put_slice(message);
+    }
+    array.put_u8(b']');
+    array.freeze()
+}
+
+fn check_formats(headers: &HeaderMap) -> Result<AcceptedFormats, Refusal> {
+    let content_type = headers.get(CONTENT_TYPE).map(text_of);
+    let media = content_type.map(|value| value.split(';').next().unwrap_or_default().trim());
+    if media.is_some_and(|media| !media.eq_ignore_ascii_case("application/json")) {
+        return Err(Refusal::ContentType);
+    }
+    let accepted = AcceptedFormats::parse(headers.get_all(ACCEPT).iter().map(text_of));
+    if accepted.json || accepted.event_stream { Ok(accepted) } else { Err(Refusal::Accept) }
+}

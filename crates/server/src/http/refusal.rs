@@ -1,0 +1,132 @@
+//! [`Refusal`]: why a request gets no service, and what its host is told.
+
+use bowline_proto::server::event_streams::ResumeError;
+use bowline_proto::server::http::{GuardRefusal, PostRefusal, VersionRefusal};
+use bowline_proto::wire::{Defect, RpcError, code};
+use http::StatusCode;
+use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+
+use super::reply::{self, Reply};
+use super::request_body::BodyRefusal;
+
+/// Why a request gets no service.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Guard(GuardRefusal),
+    /// The token is missing or wrong.
+    Unauthorized,
+    /// Only these methods are allowed.
+    Method(&'static str),
+    ContentType,
+    /// No format that the host accepts can be used.
+    Accept,
+    Body(BodyRefusal),
+    Post(PostRefusal),
+    Version(VersionRefusal),
+    /// The session is unknown or has ended; the host is not told which.
+    UnknownSession,
+    Resume(ResumeError),
+    TooManySessions,
+    /// No more sessions are accepted.
+    Draining,
+}
+
+/// How long a host that was refused for lack of room should wait, in seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
+
+impl From<Refusal> for Reply {
+    fn from(refusal: Refusal) -> Self {
+        let error = RpcError::new(refusal.code(), refusal.message());
+        let id = match &refusal {
+            Refusal::Post(refusal) => refusal.id(),
+            _ => None,
+        };
+        let mut reply = reply::error(refusal.status(), id, &error);
+        if let Some((name, value)) = refusal.header() {
+            reply.headers_mut().insert(name, value);
+        }
+        reply
+    }
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Guard(_) => StatusCode::FORBIDDEN,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Accept => StatusCode::NOT_ACCEPTABLE,
+            Self::Body(BodyRefusal::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyRefusal::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(BodyRefusal::Broken) => StatusCode::BAD_REQUEST,
+            Self::Post(_) | Self::Version(_) => StatusCode::BAD_REQUEST,
+            // HL-03: a host begins another session after 404.
+            Self::UnknownSession => StatusCode::NOT_FOUND,
+            // Not 404, which would end the session for the host. It knows by this that the stream is
+            // lost, and with it the response that it waited for there; the session goes on.
+            Self::Resume(_) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyRefusal::NoMemory) | Self::TooManySessions | Self::Draining => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        }
+    }
+
+    fn code(&self) -> i64 {
+        match self {
+            Self::Post(PostRefusal::Malformed(malformed)) if malformed.defect == Defect::NotJson => {
+                code::PARSE_ERROR
+            }
+            _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => code::INTERNAL_ERROR,
+            _ => code::INVALID_REQUEST,
+        }
+    }
+
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        match self {
+            Self::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            Self::Method(allowed) => Some((ALLOW, HeaderValue::from_static(allowed))),
+            _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, RETRY_AFTER_SECONDS)),
+            _ => None,
+        }
+    }
+
+    fn message(&self) -> String {
+        let message = match self {
+            Self::Guard(refusal) => return refusal.to_string(),
+            Self::Post(refusal) => return refusal.to_string(),
+            Self::Version(refusal) => return refusal.to_string(),
+            Self::Resume(refusal) => return refusal.to_string(),
+            Self::Unauthorized => "a bearer token is required",
+            Self::Method(_) => "this method is not allowed",
+            Self::ContentType => "Content-Type must be application/json",
+            Self::Accept => "Accept must allow application/json or text/event-stream",
+            Self::Body(BodyRefusal::TooLarge) => "the message is too large",
+            Self::Body(BodyRefusal::TooSlow) => "the body did not arrive in time",
+            Self::Body(BodyRefusal::Broken) => "the body cannot be read",
+            Self::Body(BodyRefusal::NoMemory) => "there are too many large messages",
+            Self::UnknownSession => "no such session",
+            Self::TooManySessions => "there are too many sessions",
+            Self::Draining => "no more sessions are accepted",
+        };
+        message.to_owned()
+    }
+}
+
+macro_rules! from {
+    ($($Inner:ident => $Variant:ident,)*) => {
+        $(impl From<$Inner> for Refusal {
+            fn from(refusal: $Inner) -> Self {
+                Self::$Variant(refusal)
+            }
+        })*
+    };
+}
+
+from! {
+    BodyRefusal => Body,
+    GuardRefusal => Guard,
+    PostRefusal => Post,
+    ResumeError => Resume,
+    VersionRefusal => Version,
+}

@@ -1,0 +1,253 @@
+//! [`HttpSession`]: one session over HTTP, with its streams, and how it ends.
+
+use std::fmt::{self, Write as _};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::server::event_streams::{Event, EventStreams, PushOutcome, StreamId};
+use bowline_proto::wire::Json;
+use parking_lot::Mutex;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::sessions::Sessions;
+use super::settings::HttpSettings;
+use super::source::InboundPost;
+
+/// One session over HTTP. It has ended when its host deletes it, when it is idle for too long, or
+/// when its [`Host`](crate::Host) is dropped or closed.
+pub(crate) struct HttpSession {
+    id: SessionId,
+    kind: SessionKind,
+    streams: Mutex<EventStreams<Waker>>,
+    /// Notified when a stream may have room for more events.
+    room: Notify,
+    posts: mpsc::Sender<InboundPost>,
+    ended: CancellationToken,
+    /// The agreed revision, once `initialize` has a result.
+    revision: OnceLock<Option<Revision>>,
+    activity: Mutex<Activity>,
+    on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
+    sessions: Weak<Sessions>,
+    stall_timeout: Duration,
+}
+
+/// The transports, which have endpoints of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionKind {
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+/// The id of a session, which is a secret of its host.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SessionId(Box<str>);
+
+#[derive(Debug)]
+struct Activity {
+    /// Number of requests and streams that are open.
+    open: usize,
+    /// Since when none is open.
+    idle_since: Instant,
+}
+
+/// An open request or stream of a session, which is not idle meanwhile.
+#[derive(Debug)]
+pub(crate) struct Exchange(Arc<HttpSession>);
+
+impl HttpSession {
+    pub(crate) fn new(
+        (id, kind): (SessionId, SessionKind),
+        settings: &HttpSettings,
+        posts: mpsc::Sender<InboundPost>,
+        sessions: Weak<Sessions>,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            streams: Mutex::new(EventStreams::new(settings.log_limits)),
+            room: Notify::new(),
+            posts,
+            ended: CancellationToken::new(),
+            revision: OnceLock::new(),
+            activity: Mutex::new(Activity { open: 0, idle_since: Instant::now() }),
+            on_lost_request: OnceLock::new(),
+            sessions,
+            stall_timeout: settings.stall_timeout,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(crate) fn kind(&self) -> SessionKind {
+        self.kind
+    }
+
+    /// Canceled when the session has ended.
+    pub(crate) fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    /// The agreed revision.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.revision.get().copied().flatten()
+    }
+
+    /// Whether `initialize` has a result.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.revision.get().is_some()
+    }
+
+    /// Takes note of the result of `initialize`.
+    pub(crate) fn record_offer(&self, result: &Json) {
+        let version = result.member("protocolVersion").and_then(|version| version.decode::<String>().ok());
+        // Only the first result is sent.
+        let _ = self.revision.set(version.and_then(|version| Revision::parse(&version)));
+    }
+
+    /// Calls `observer` with the id of each request of ours that was dropped before the host read
+    /// it.
+    pub(crate) fn on_lost_request(&self, observer: impl Fn(u64) + Send + Sync + 'static) {
+        // A session has one link.
+        let _ = self.on_lost_request.set(Box::new(observer));
+    }
+
+    /// Hands the messages of a POST to the host. `false` if the session has ended.
+    pub(crate) async fn deliver(&self, post: InboundPost) -> bool {
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => false,
+            sent = self.posts.send(post) => sent.is_ok(),
+        }
+    }
+
+    /// Sends an event, and waits while the host reads its stream slowly. A host that reads nothing
+    /// for long has lost its connection, most likely, and is cut off.
+    ///
+    /// Dropping the future leaves the event either sent or not.
+    pub(crate) async fn send(&self, stream: StreamId, event: &Event) {
+        let mut stall = None;
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            let full = self.with_streams(|streams| match streams.push(stream, event) {
+                PushOutcome::Full(full) => Some((full, streams.reader_position(full))),
+                PushOutcome::Stored | PushOutcome::Discarded => None,
+            });
+            let Some(position) = full else { return };
+            let deadline = match stall {
+                Some((seen, deadline)) if seen == position => deadline,
+                _ => Instant::now() + self.stall_timeout,
+            };
+            stall = Some((position, deadline));
+            if timeout_at(deadline, room).await.is_err() {
+                tracing::warn!("a host does not read its event stream, which is cut off");
+                self.with_streams(|streams| streams.detach_stream(position.0));
+            }
+        }
+    }
+
+    /// Sends an event if that needs no waiting.
+    pub(crate) fn try_send(&self, stream: StreamId, event: &Event) {
+        self.with_streams(|streams| streams.push(stream, event));
+    }
+
+    /// Ends the session: its streams end once they are read, and its id is no longer known.
+    pub(crate) fn end(&self) {
+        self.ended.cancel();
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.remove(&self.id);
+        }
+        self.with_streams(EventStreams::close);
+    }
+
+    /// Resolves when open streams have been read to their end.
+    pub(crate) async fn wait_until_flushed(&self) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if self.with_streams(|streams| streams.is_flushed()) {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Tells or asks the streams something, and does what they want done.
+    pub(crate) fn with_streams<T>(&self, work: impl FnOnce(&mut EventStreams<Waker>) -> T) -> T {
+        let mut streams = self.streams.lock();
+        let outcome = work(&mut streams);
+        let has_room = streams.poll_freed_room();
+        let mut wakeups: Vec<Waker> = Vec::new();
+        wakeups.extend(std::iter::from_fn(|| streams.poll_wakeup()));
+        let mut lost: Vec<u64> = Vec::new();
+        lost.extend(std::iter::from_fn(|| streams.poll_lost_request()));
+        drop(streams);
+        wakeups.into_iter().for_each(Waker::wake);
+        if has_room {
+            self.room.notify_waiters();
+        }
+        if let Some(observer) = self.on_lost_request.get() {
+            lost.into_iter().for_each(observer);
+        }
+        outcome
+    }
+
+    /// Begins a request or a stream, during which the session is not idle.
+    pub(crate) fn begin_exchange(self: &Arc<Self>) -> Exchange {
+        self.activity.lock().open += 1;
+        Exchange(Arc::clone(self))
+    }
+
+    /// Whether nothing was open for `idle_timeout`.
+    pub(crate) fn is_idle(&self, now: Instant, idle_timeout: Duration) -> bool {
+        let activity = self.activity.lock();
+        activity.open == 0 && now.saturating_duration_since(activity.idle_since) >= idle_timeout
+    }
+}
+
+impl fmt::Debug for HttpSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSession").field("has_ended", &self.ended.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let mut activity = self.0.activity.lock();
+        activity.open -= 1;
+        activity.idle_since = Instant::now();
+    }
+}
+
+impl SessionId {
+    /// Creates an id of 192 random bits.
+    // SE-08
+    pub(crate) fn random() -> Self {
+        let mut bytes = [0u8; 24];
+        SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
+        let mut id = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            // Writing to a string cannot fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        Self(id.into())
+    }
+
+    pub(crate) fn from_header(value: &str) -> Self {
+        Self(value.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}

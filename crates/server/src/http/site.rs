@@ -1,0 +1,168 @@
+//! [`Site`]: what all connections of a listener share, and which request goes where.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_proto::server::http::{GuardRefusal, PostRefusal, check_version};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, HOST, HeaderValue, ORIGIN, VARY,
+};
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::refusal::Refusal;
+use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::request_body::body_budget;
+use super::session::{HttpSession, SessionId, SessionKind};
+use super::sessions::Sessions;
+use super::settings::HttpSettings;
+use super::{delete, get, post, sse};
+use crate::host::Host;
+
+/// What all connections of a listener share.
+pub(crate) struct Site {
+    pub(crate) settings: HttpSettings,
+    pub(crate) sessions: Arc<Sessions>,
+    /// New sessions, for whoever accepts them.
+    pub(crate) hosts: mpsc::Sender<Host>,
+    /// Canceled when no more sessions are accepted.
+    pub(crate) draining: CancellationToken,
+    /// A token is held by each POST until it has its response.
+    pub(crate) open_posts: TaskTracker,
+    pub(crate) body_budget: Arc<Semaphore>,
+    checks_host: bool,
+}
+
+impl Site {
+    pub(crate) fn new(mut settings: HttpSettings, checks_host: bool, hosts: mpsc::Sender<Host>) -> Self {
+        if !checks_host {
+            settings.guard.allow_any_host();
+        }
+        Self {
+            body_budget: body_budget(&settings),
+            settings,
+            sessions: Arc::default(),
+            hosts,
+            draining: CancellationToken::new(),
+            open_posts: TaskTracker::new(),
+            checks_host,
+        }
+    }
+
+    /// Responds to a request.
+    pub(crate) async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+        if let Err(refusal) = self.check_sender(&request) {
+            tracing::warn!(%refusal, "a request was refused");
+            return Refusal::from(refusal).into();
+        }
+        let origin = request.headers().get(ORIGIN).cloned();
+        let mut reply = self.route(request).await;
+        if let Some(origin) = origin {
+            let headers = reply.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id"));
+            headers.insert(VARY, HeaderValue::from_static("Origin"));
+        }
+        reply
+    }
+
+    /// Checks by which name the listener is addressed, and from which web page.
+    // SE-10
+    fn check_sender(&self, request: &Request<Incoming>) -> Result<(), GuardRefusal> {
+        let guard = &self.settings.guard;
+        if self.checks_host {
+            // HTTP/2 has the name in the URI. What cannot be read is no allowed name.
+            let in_uri = request.uri().authority().map(http::uri::Authority::as_str);
+            let in_headers = request.headers().get_all(HOST).iter().map(text_of);
+            guard.check_host(in_uri.into_iter().chain(in_headers))?;
+        }
+        // More than one is not what a browser sends.
+        request
+            .headers()
+            .get_all(ORIGIN)
+            .iter()
+            .try_for_each(|origin| guard.check_origin(Some(text_of(origin))))
+    }
+
+    async fn route(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        match request.uri().path() {
+            path if self.settings.is_endpoint(path) => self.serve_endpoint(request).await,
+            "/healthz" | "/readyz" if !is_read => Refusal::Method("GET, HEAD").into(),
+            "/readyz" if self.draining.is_cancelled() => {
+                reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining")
+            }
+            "/healthz" | "/readyz" => reply::text(StatusCode::OK, "ok"),
+            _ => reply::text(StatusCode::NOT_FOUND, "not found"),
+        }
+    }
+
+    async fn serve_endpoint(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+        let headers = request.headers();
+        // A preflight carries no credentials.
+        if request.method() == Method::OPTIONS && headers.contains_key(ORIGIN) {
+            return preflight();
+        }
+        if let Some(token) = &self.settings.bearer_token
+            && !token.is_in(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes))
+        {
+            return Refusal::Unauthorized.into();
+        }
+        if let Some(paths) = self.settings.sse_paths.clone()
+            && request.uri().path() != self.settings.endpoint
+        {
+            let served = match (request.method(), request.uri().path() == paths.stream) {
+                (&Method::GET, true) => sse::serve_stream(&self, &paths, request.headers()).await,
+                (&Method::POST, false) => sse::serve_messages(&self, request).await,
+                (_, true) => Err(Refusal::Method("GET")),
+                (_, false) => Err(Refusal::Method("POST")),
+            };
+            return served.unwrap_or_else(Reply::from);
+        }
+        let served = match *request.method() {
+            Method::POST => post::serve_post(self, request).await,
+            Method::GET => get::serve_get(&self, headers),
+            Method::DELETE => delete::serve_delete(&self, headers),
+            _ => Err(Refusal::Method(ENDPOINT_METHODS)),
+        };
+        served.unwrap_or_else(Reply::from)
+    }
+
+    /// Finds the session that the headers name.
+    // HL-01, HL-02, HL-03
+    pub(crate) fn find_session(&self, headers: &HeaderMap) -> Result<Arc<HttpSession>, Refusal> {
+        let id = headers.get(SESSION_ID).ok_or(PostRefusal::MissingSession)?;
+        let session = self.sessions.find(SessionKind::Streamable, &SessionId::from_header(text_of(id)));
+        let session = session.ok_or(Refusal::UnknownSession)?;
+        check_version(headers.get(PROTOCOL_VERSION).map(text_of), session.revision())?;
+        Ok(session)
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// The value of a header, or an empty text if it is not ASCII, which is no valid value of any header
+/// that is read here.
+pub(crate) fn text_of(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or_default()
+}
+
+const ENDPOINT_METHODS: &str = "GET, POST, DELETE";
+
+fn preflight() -> Reply {
+    let mut reply = reply::empty(StatusCode::NO_CONTENT);
+    let headers = reply.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ENDPOINT_METHODS));
+    let allowed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id";
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    reply
+}

@@ -1,0 +1,106 @@
+//! The sockets on which hosts connect: TCP, and on Unix also Unix sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub(crate) enum ListenSocket {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl ListenSocket {
+    pub(crate) async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Events are small and must not wait for one another.
+                let _ = stream.set_nodelay(true);
+                Ok(Connection::Tcp(stream))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener) => Ok(Connection::Unix(listener.accept().await?.0)),
+        }
+    }
+
+    /// The address, unless it is a Unix socket.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether a web page can address it by a name.
+    pub(crate) fn is_addressed_by_name(&self) -> bool {
+        match self {
+            Self::Tcp(_) => true,
+            #[cfg(unix)]
+            Self::Unix(_) => false,
+        }
+    }
+}
+
+macro_rules! delegate {
+    ($connection:expr, $stream:ident => $call:expr) => {
+        match $connection.get_mut() {
+            Connection::Tcp($stream) => $call,
+            #[cfg(unix)]
+            Connection::Unix($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}

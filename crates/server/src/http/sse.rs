@@ -1,0 +1,81 @@
+//! HTTP+SSE of 2024-11-05: one event stream for everything that the host is told, and a second
+//! endpoint for what it says.
+
+use std::sync::Arc;
+
+use bowline_proto::server::event_streams::EventStreams;
+use bowline_proto::server::http::AcceptedFormats;
+use bowline_proto::wire::parse;
+use http::header::ACCEPT;
+use http::{HeaderMap, Request, StatusCode, Uri};
+use hyper::body::Incoming;
+
+use super::event_body::{EventBody, StreamReader};
+use super::refusal::Refusal;
+use super::reply::{self, Reply};
+use super::request_body::read_body;
+use super::session::{HttpSession, SessionId, SessionKind};
+use super::settings::SsePaths;
+use super::site::{Site, text_of};
+use super::source::InboundPost;
+use crate::host::{Host, InboundMessage};
+
+/// Ends the session of a stream when the stream is dropped: it has no other connection.
+// HS-03
+#[derive(Debug)]
+pub(crate) struct EndSession(Arc<HttpSession>);
+
+impl Drop for EndSession {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Begins a session with its event stream, which first names the endpoint for messages.
+// HS-02
+pub(crate) async fn serve_stream(
+    site: &Site,
+    paths: &SsePaths,
+    headers: &HeaderMap,
+) -> Result<Reply, Refusal> {
+    let accepted = AcceptedFormats::parse(headers.get_all(ACCEPT).iter().map(text_of));
+    if !accepted.event_stream {
+        return Err(Refusal::Accept);
+    }
+    if site.draining.is_cancelled() {
+        return Err(Refusal::Draining);
+    }
+    let source = site.sessions.begin(SessionKind::Sse, &site.settings).ok_or(Refusal::TooManySessions)?;
+    let session = Arc::clone(source.session());
+    let end = EndSession(Arc::clone(&session));
+    let reader = session.with_streams(EventStreams::open_standalone);
+    let reader = StreamReader::new(Arc::clone(&session), reader);
+    site.hosts.send(Host::on_http(source)).await.map_err(|_| Refusal::Draining)?;
+    let endpoint = format!("{}?{SESSION_PARAMETER}{}", paths.messages, session.id().as_str());
+    let body = EventBody::new(reader, site.settings.keep_alive_interval, None);
+    Ok(reply::events(body.begin_with_endpoint(&endpoint, end)))
+}
+
+/// Hands the messages of a POST to the session that its URI names. Responses come on the stream.
+pub(crate) async fn serve_messages(site: &Site, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    let (head, body) = request.into_parts();
+    let id = session_id(&head.uri).ok_or(Refusal::UnknownSession)?;
+    let session = site.sessions.find(SessionKind::Sse, &id).ok_or(Refusal::UnknownSession)?;
+    let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
+    let mut messages = Vec::new();
+    parse(&body, |message| messages.push(InboundMessage { message, post: None }));
+    let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;
+    if is_delivered {
+        Ok(reply::text(StatusCode::ACCEPTED, "accepted"))
+    } else {
+        Err(Refusal::UnknownSession)
+    }
+}
+
+/// The parameter of the URI that names the session.
+const SESSION_PARAMETER: &str = "session=";
+
+fn session_id(uri: &Uri) -> Option<SessionId> {
+    let id = uri.query()?.split('&').find_map(|parameter| parameter.strip_prefix(SESSION_PARAMETER))?;
+    Some(SessionId::from_header(id))
+}

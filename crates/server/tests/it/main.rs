@@ -1,0 +1,13 @@
+//! Integration tests: hosts over HTTP on real sockets, with a server that does what its host says.
+
+mod client;
+mod event_streams;
+mod guard;
+mod http_client;
+mod limits;
+mod posts;
+mod resume;
+mod sessions;
+mod shutdown;
+mod sse;
+mod test_server;

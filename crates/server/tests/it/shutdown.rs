@@ -1,0 +1,122 @@
+//! The graceful stop, and what dropping does.
+
+use std::time::Duration;
+
+use bowline_server::{HttpListener, HttpSettings};
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use crate::http_client::{HttpClient, TEST_TIMEOUT, soon};
+use crate::test_server::{
+    Report, begin_session, bind, initialize, notification, refusal, request, result, serve_host,
+};
+
+const NEWEST: &str = "2025-11-25";
+
+/// A listener whose first host is served, and that host.
+async fn start() -> (HttpListener, HttpClient, mpsc::UnboundedReceiver<Report>) {
+    let mut listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let (sender, reports) = mpsc::unbounded_channel();
+    let (host, session) = tokio::join!(
+        async {
+            let host = soon(listener.accept()).await.unwrap();
+            tokio::spawn(serve_host(host, sender));
+        },
+        begin_session(&client, "2025-06-18"),
+    );
+    let () = host;
+    (listener, session, reports)
+}
+
+#[tokio::test]
+async fn open_requests_are_answered_before_the_end() {
+    let (listener, host, mut reports) = start().await;
+    let client = host.without("mcp-session-id");
+    assert_eq!(client.send("GET", "/readyz", "").await.status, 200);
+    let stream = host.get().await.expect_events();
+    let open = {
+        let host = host.clone();
+        tokio::spawn(async move {
+            host.post(&request(1, "talk", json!({"steps": 0}))).await.expect_json(200).await
+        })
+    };
+    assert_eq!(soon(reports.recv()).await, Some(Report::Arrived("talk".into())));
+    let addr = listener.local_addr().unwrap();
+    listener.drain();
+    let stopping = tokio::spawn(listener.shut_down(TEST_TIMEOUT));
+    let ready = client.send("GET", "/readyz", "").await;
+    assert_eq!((ready.status, &*ready.text().await), (503, "draining"));
+    assert_eq!(client.send("GET", "/healthz", "").await.status, 200);
+    let refused = client.post(&initialize(NEWEST)).await;
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    assert_eq!(refused.expect_json(503).await, refusal(-32603, "no more sessions are accepted"));
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    assert_eq!(soon(open).await.unwrap(), result(1, json!({"said": 0})));
+    soon(stopping).await.unwrap();
+    stream.expect_end().await;
+    while soon(reports.recv()).await.is_some_and(|report| report != Report::Ended) {}
+    assert!(TcpStream::connect(addr).await.is_err(), "the port is closed");
+}
+
+#[tokio::test]
+async fn requests_that_do_not_end_are_given_up() {
+    let (listener, host, mut reports) = start().await;
+    let open = {
+        let host = host.clone();
+        tokio::spawn(async move { host.post(&request(1, "hang", json!({}))).await.expect_json(200).await })
+    };
+    assert_eq!(soon(reports.recv()).await, Some(Report::Arrived("hang".into())));
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    assert_eq!(soon(open).await.unwrap()["error"]["message"], "the request was given up");
+}
+
+#[tokio::test]
+async fn drained_listener_accepts_no_more_hosts() {
+    let (mut listener, host, _reports) = start().await;
+    listener.drain();
+    assert!(soon(listener.accept()).await.is_none());
+    assert_eq!(host.post(&request(1, "echo", json!({}))).await.expect_json(200).await, result(1, json!({})));
+}
+
+#[tokio::test]
+async fn dropped_listener_ends_its_hosts() {
+    let (listener, host, mut reports) = start().await;
+    let stream = host.get().await.expect_events();
+    drop(listener);
+    assert_eq!(soon(reports.recv()).await, Some(Report::Ended));
+    stream.expect_end().await;
+}
+
+/// Whoever serves a host may end its session: open streams are read to their end, and its id is
+/// forgotten.
+#[tokio::test]
+async fn closed_link_ends_the_session() {
+    let mut listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let (link, session) = tokio::join!(
+        async {
+            let host = soon(listener.accept()).await.unwrap();
+            let link = host.link().clone();
+            tokio::spawn(serve_host(host, mpsc::unbounded_channel().0));
+            link
+        },
+        begin_session(&client, "2025-06-18"),
+    );
+    let mut stream = session.get().await.expect_events();
+    link.notify("notifications/tools/list_changed", None).await;
+    soon(link.close(TEST_TIMEOUT)).await;
+    assert_eq!(stream.message().await, notification("notifications/tools/list_changed"));
+    stream.expect_end().await;
+    assert_eq!(session.get().await.status, 404);
+    soon(link.wait_for_disconnect()).await;
+    link.notify("notifications/tools/list_changed", None).await;
+    assert_eq!(
+        link.send_request("roots/list", &bowline_proto::wire::Json::empty_object())
+            .await
+            .unwrap_err()
+            .message,
+        "the host has left"
+    );
+}
