@@ -8,7 +8,8 @@ use bowline::{CallOptions, Client, Json, Result};
 use bowline_proto::wire::meta;
 use bowline_proto::wire::object::Edit;
 
-use crate::host_queue::{HostQueue, OpenCall};
+use crate::host_queue::HostQueue;
+use crate::open_calls::OpenCall;
 use crate::trace;
 
 /// What a request of the host needs on its way to the server.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::{Handler, HandlerResult, Json, ServerRequest};
@@ -10,10 +11,13 @@ use bowline_server::{Handshake, HostLink};
 use tokio::time::timeout;
 
 use crate::error_response;
+use crate::open_calls::OpenCalls;
 
 /// Handles server requests by forwarding them to the host.
 pub(crate) struct HostHandler {
     pub(crate) link: HostLink,
+    /// The calls that a request may be for.
+    pub(crate) open_calls: Arc<OpenCalls>,
     /// The handshake of the host: it gets requests only after it.
     pub(crate) handshake: Handshake,
     /// The capabilities of the host, which the server is told of.
@@ -33,10 +37,12 @@ impl Handler for HostHandler {
             let answer = async {
                 // A server may send requests as soon as its own handshake is done; the host gets
                 // them only after its own.
-                if self.handshake.wait_until_ready().await {
-                    self.link.send_request(&request.method, &request.params).await
-                } else {
-                    Err(out_of_order("the host was turned away"))
+                if !self.handshake.wait_until_ready().await {
+                    return Err(out_of_order("the host was turned away"));
+                }
+                match self.open_calls.latest() {
+                    Some(call) => call.request.send_request(&request.method, &request.params).await,
+                    None => self.link.send_request(&request.method, &request.params).await,
                 }
             };
             timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {

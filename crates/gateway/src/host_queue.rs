@@ -11,6 +11,8 @@ use bowline_proto::server::delivery::DeliveryQueue;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+use crate::open_calls::OpenCall;
+
 /// The sending end of the queue.
 #[derive(Debug)]
 pub(crate) struct HostQueue {
@@ -40,10 +42,6 @@ pub(crate) enum QueueItem {
         params: Json,
     },
 }
-
-/// An open call of the host: its progress is delivered only while this lives.
-#[derive(Debug)]
-pub(crate) struct OpenCall;
 
 #[derive(Debug)]
 struct Inner {

@@ -29,6 +29,7 @@ mod handshake;
 mod host_handler;
 mod host_notifications;
 mod host_queue;
+mod open_calls;
 mod relay;
 mod trace;
 

@@ -15,7 +15,7 @@ use crate::catalog::{Snapshot, Target};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
 use crate::forwarded_call::ForwardedCall;
-use crate::host_queue::OpenCall;
+use crate::open_calls::OpenCall;
 
 impl HostSession {
     /// Serves one request and sends its response.
@@ -31,14 +31,15 @@ impl HostSession {
         if !upstreams.handshake().wait_until_answered().await {
             return request.respond(Err(&error_response::initialize_failed())).await;
         }
-        let answer = Box::pin(self.answer(&upstreams, &request, &method, params)).await;
-        request.respond(answer.as_ref()).await;
+        let open = OpenCall::new(request);
+        let answer = Box::pin(self.answer(&upstreams, &open, &method, params)).await;
+        open.request.respond(answer.as_ref()).await;
     }
 
     async fn answer(
         &self,
         upstreams: &Arc<Upstreams>,
-        request: &OpenRequest,
+        open: &Arc<OpenCall>,
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
@@ -55,9 +56,9 @@ impl HostSession {
             Route::List(kind) => Ok(list(catalog, kind, self.gateway.list_wait).await),
             Route::Forward { server, params } => {
                 let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
-                forward(upstream, &snapshot, request, method, params).await
+                forward(upstream, &snapshot, open, method, params).await
             }
-            Route::Search { uri } => search(upstreams, &snapshot, request, &uri, params).await,
+            Route::Search { uri } => search(upstreams, &snapshot, open, &uri, params).await,
             Route::Subscribe(target) => self.subscribe(upstreams, &target, params.as_ref()).await,
             Route::Unsubscribe { uri } => {
                 upstreams.subscriptions.end(&uri);
@@ -72,7 +73,7 @@ impl HostSession {
             }
             Route::Unknown => {
                 let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
-                forward(only, &snapshot, request, method, params).await
+                forward(only, &snapshot, open, method, params).await
             }
             Route::Refuse(error) => Err(error),
         }
@@ -112,21 +113,19 @@ impl HostSession {
 async fn forward(
     upstream: &Upstream,
     snapshot: &Snapshot,
-    _request: &OpenRequest,
+    open: &Arc<OpenCall>,
     method: &str,
     params: Option<Json>,
 ) -> HandlerResult {
     let connected = upstream.connected()?;
-    let open = Arc::new(OpenCall);
+    connected.open_calls.add(open);
     let call = ForwardedCall {
         client: &connected.client,
         timeouts: &upstream.server.timeouts,
         queue: &connected.queue,
     };
-    let result = call.send(&open, method, params, false).await;
+    let result = call.send(open, method, params, false).await;
     connected.queue.wait_until_delivered().await;
-    // Ends progress before the response is written.
-    drop(open);
     match result {
         Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
         Err(error) => Err(upstream.error_response(&connected.client, &error)),
@@ -137,7 +136,7 @@ async fn forward(
 async fn search(
     upstreams: &Upstreams,
     snapshot: &Snapshot,
-    request: &OpenRequest,
+    open: &Arc<OpenCall>,
     uri: &str,
     params: Option<Json>,
 ) -> HandlerResult {
@@ -148,7 +147,7 @@ async fn search(
         if !offers_resources(&connected.client) {
             continue;
         }
-        match forward(upstream, snapshot, request, method::RESOURCES_READ, params.clone()).await {
+        match forward(upstream, snapshot, open, method::RESOURCES_READ, params.clone()).await {
             Ok(result) => return Ok(result),
             Err(error) => {
                 first_error.get_or_insert(error);

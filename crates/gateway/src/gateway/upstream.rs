@@ -22,6 +22,7 @@ use crate::handshake::forwarded_capabilities;
 use crate::host_handler::HostHandler;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
+use crate::open_calls::OpenCalls;
 
 /// The connections of one session.
 pub(super) struct Upstreams {
@@ -49,6 +50,8 @@ pub(super) struct Upstream {
 /// The client of a server, with its queues.
 pub(super) struct Connected {
     pub(super) client: Client,
+    /// The requests of the host that this server serves.
+    pub(super) open_calls: Arc<OpenCalls>,
     /// Notifications for the host, in order.
     pub(super) queue: Arc<HostQueue>,
     /// Notifications of the host, in order.
@@ -190,8 +193,10 @@ impl Connected {
         request: &InitializeRequest,
     ) -> Result<(Self, QueueReader), RpcError> {
         let params = request.params();
+        let open_calls = Arc::<OpenCalls>::default();
         let handler = HostHandler {
             link: link.clone(),
+            open_calls: Arc::clone(&open_calls),
             handshake: request.handshake(),
             capabilities: forwarded_capabilities(params),
             response_timeout: server.timeouts.max,
@@ -208,7 +213,7 @@ impl Connected {
         let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
         tokio::spawn(forward_to_server(outgoing, client.clone()));
         let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
-        Ok((Self { client, queue, notifications, hooks: Mutex::new(Some(hooks)) }, reader))
+        Ok((Self { client, open_calls, queue, notifications, hooks: Mutex::new(Some(hooks)) }, reader))
     }
 }
 
@@ -241,8 +246,8 @@ async fn deliver_item(item: QueueItem, link: &HostLink, handshake: &Handshake) {
     match item {
         QueueItem::Progress { call, params } => {
             // A call that the host canceled has no more progress.
-            if call.upgrade().is_some() {
-                link.notify(method::PROGRESS, Some(&params)).await;
+            if let Some(call) = call.upgrade() {
+                call.request.notify(method::PROGRESS, Some(&params)).await;
             }
         }
         QueueItem::Event(Event::Notification(said)) => {

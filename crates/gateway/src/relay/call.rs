@@ -9,7 +9,7 @@ use bowline_server::OpenRequest;
 use super::HostSession;
 use super::upstream::Upstream;
 use crate::forwarded_call::ForwardedCall;
-use crate::host_queue::OpenCall;
+use crate::open_calls::OpenCall;
 use crate::{error_response, handshake};
 
 impl HostSession {
@@ -23,7 +23,8 @@ impl HostSession {
         method: Box<str>,
         params: Option<Json>,
     ) {
-        let open = Arc::new(OpenCall);
+        let open = OpenCall::new(request);
+        upstream.open_calls.add(&open);
         let answer = match upstream.wait_for_initialize().await {
             None => Err(error_response::initialize_failed()),
             Some(offer) => {
@@ -33,7 +34,7 @@ impl HostSession {
                     && !upstream.has_connected()
                     && let Some(nothing) = handshake::empty_list_result(&method)
                 {
-                    request.respond(Ok(&nothing)).await;
+                    open.request.respond(Ok(&nothing)).await;
                     // The change may have been announced before this was written.
                     if upstream.has_connected() {
                         upstream.announce_list_changes(&self.link).await;
@@ -51,9 +52,7 @@ impl HostSession {
             }
         };
         upstream.wait_until_delivered().await;
-        // Ends progress before the response is written.
-        drop(open);
-        request.respond(answer.as_ref()).await;
+        open.request.respond(answer.as_ref()).await;
     }
 
     async fn call(

@@ -63,8 +63,8 @@ async fn deliver(item: QueueItem, link: &HostLink, readiness: &HostReadiness) {
         }
         QueueItem::Progress { call, params } => {
             // A call that the host canceled has no more progress.
-            if call.upgrade().is_some() {
-                link.notify(method::PROGRESS, Some(&params)).await;
+            if let Some(call) = call.upgrade() {
+                call.request.notify(method::PROGRESS, Some(&params)).await;
             }
         }
     }

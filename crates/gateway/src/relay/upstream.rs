@@ -18,10 +18,13 @@ use crate::handshake::{self, RelayOffer};
 use crate::host_handler::HostHandler;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::HostQueue;
+use crate::open_calls::OpenCalls;
 
 /// The upstream connection for one host.
 pub(super) struct Upstream {
     pub(super) client: Client,
+    /// The requests of the host that are being served.
+    pub(super) open_calls: Arc<OpenCalls>,
     /// Whether the host polls tasks of 2026-07-28 itself.
     pub(super) host_declares_tasks: bool,
     hooks: Mutex<Option<bowline::hooks::Hooks>>,
@@ -69,8 +72,10 @@ impl Upstream {
     ) -> Result<Arc<Self>, RpcError> {
         let host_params = request.params();
         let readiness = HostReadiness::new(request.handshake());
+        let open_calls = Arc::<OpenCalls>::default();
         let handler = HostHandler {
             link: link.clone(),
+            open_calls: Arc::clone(&open_calls),
             handshake: request.handshake(),
             capabilities: handshake::forwarded_capabilities(host_params),
             response_timeout: relay.server.timeouts.max,
@@ -103,6 +108,7 @@ impl Upstream {
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
             client,
+            open_calls,
             host_declares_tasks: host_params.declares_tasks(),
             hooks: Mutex::new(Some(hooks)),
             readiness,

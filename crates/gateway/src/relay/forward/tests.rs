@@ -9,7 +9,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
 
 use super::*;
 use crate::handshake::OfferBasis;
-use crate::host_queue::{HostQueue, OpenCall};
+use crate::host_queue::HostQueue;
+use crate::open_calls::OpenCall;
 use tokio::time::timeout;
 
 /// Timeout for anything that should happen.
@@ -27,18 +28,26 @@ fn send_numbered(events: &EventSender<Event>) {
 
 /// A host that was offered tools and resources, and the lines it receives.
 async fn host() -> (Host, HostReadiness, Lines<BufReader<DuplexStream>>) {
+    let (host, readiness, _, lines) = host_with_call().await;
+    (host, readiness, lines)
+}
+
+/// [`host`], with an open call.
+async fn host_with_call() -> (Host, HostReadiness, Arc<OpenCall>, Lines<BufReader<DuplexStream>>) {
     let (stdout, from) = tokio::io::duplex(64 * 1024);
     let mut host = Host::new(INITIALIZE.as_bytes(), stdout);
     let Some(HostEvent::Initialize(request)) = host.next().await else { panic!("it begins a session") };
     let readiness = HostReadiness::new(request.handshake());
     let lists = OfferedLists { prompts: false, ..OfferedLists::ALL };
     readiness.accept(&request, RelayOffer { lists, basis: OfferBasis::ServerKnown });
+    let Some(HostEvent::Request { request, .. }) = host.next().await else { panic!("it has a request") };
     assert!(host.next().await.is_none());
-    (host, readiness, BufReader::new(from).lines())
+    (host, readiness, OpenCall::new(request), BufReader::new(from).lines())
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":1,"method":"tools/call"}
 "#;
 
 async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
@@ -86,9 +95,8 @@ async fn response_waits_for_earlier_notifications_only() {
 #[tokio::test]
 async fn progress_keeps_its_order_among_events() {
     let (events, receiver) = event_channel(16);
-    let (host, readiness, mut lines) = host().await;
+    let (host, readiness, open, mut lines) = host_with_call().await;
     let (queue, reader) = HostQueue::new(receiver);
-    let open = Arc::new(OpenCall);
     let call = Arc::downgrade(&open);
     let progress = |call: &Weak<OpenCall>| queue.push_progress(call, Json::empty_object());
     progress(&call);
@@ -114,7 +122,7 @@ async fn progress_keeps_its_order_among_events() {
 async fn progress_that_finds_no_room_is_dropped() {
     let (events, receiver) = event_channel(16);
     let (queue, mut reader) = HostQueue::new(receiver);
-    let open = Arc::new(OpenCall);
+    let (_host, _, open, _) = host_with_call().await;
     for _ in 0..100_000 {
         queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
     }
