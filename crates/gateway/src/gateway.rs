@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::{Builder, Client, ConnectionEvent, Server};
-use bowline_server::Host;
+use bowline_server::{Host, HttpListener};
+use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, Catalogs, Naming};
 use crate::error_response::LoginCommand;
@@ -88,6 +89,36 @@ impl Gateway {
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn serve(&self, host: Host, stop: impl Future<Output = ()>) {
         HostSession::run(Arc::clone(&self.0), host, stop).await;
+    }
+}
+
+impl Gateway {
+    /// Serves every host that `listener` accepts, until `stop` resolves. Then no more are accepted,
+    /// open requests get at most `drain_timeout` for their responses, and everything is shut down
+    /// as in [`Gateway::serve`].
+    ///
+    /// Dropping the future leaves the shutdown to continue in the background.
+    pub async fn serve_hosts(
+        &self,
+        mut listener: HttpListener,
+        drain_timeout: Duration,
+        stop: impl Future<Output = ()>,
+    ) {
+        let sessions = TaskTracker::new();
+        let accept = async {
+            while let Some(host) = listener.accept().await {
+                let gateway = self.clone();
+                sessions.spawn(async move { gateway.serve(host, std::future::pending()).await });
+            }
+        };
+        tokio::select! {
+            () = accept => {}
+            () = stop => {}
+        }
+        // This ends the sessions, and with each of them what serves it.
+        listener.shut_down(drain_timeout).await;
+        sessions.close();
+        sessions.wait().await;
     }
 }
 

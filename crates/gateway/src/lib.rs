@@ -33,7 +33,7 @@ mod open_calls;
 mod relay;
 mod trace;
 
-pub use bowline_server::Host;
+pub use bowline_server::{Host, HttpListener, HttpSettings};
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, Naming, Profile, ServerLists};
 pub use error_response::UNREACHABLE;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};

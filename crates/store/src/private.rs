@@ -10,7 +10,7 @@ use crate::{StoreError, random};
 
 /// Whether a file was created.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Creation {
+pub enum Creation {
     /// By this call.
     Created,
     /// Earlier, or by another process.
@@ -27,7 +27,7 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Creates a file with its full content, or not at all: it gets its name when it is complete and on
 /// disk.
-pub(crate) fn create_file(path: &Path, holding: &[u8]) -> io::Result<Creation> {
+pub fn create_file(path: &Path, holding: &[u8]) -> io::Result<Creation> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let random = random::bytes::<8>().map_err(io::Error::other)?;
     let draft = folder.join(format!(".{}.new", random::hex(&random)));

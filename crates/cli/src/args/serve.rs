@@ -1,14 +1,30 @@
 //! Arguments of `bowline serve`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
+
+use super::duration;
+
+/// Options that say how hosts reach a socket.
+const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
+    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "socket"]
+} else {
+    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain"]
+};
 
 /// `bowline serve`
 ///
-/// Speaks MCP on stdin and stdout, for a host to start as its only server. The host gets the tools, prompts and
-/// resources of all servers, and keeps its session whatever happens to them: a lost session is opened again, a
-/// crashed process is started again, and the call that was under way gets its answer.
+/// Serves the tools, prompts and resources of all servers to hosts, as one MCP server. A host keeps its session
+/// whatever happens to the servers: a lost session is opened again, a crashed process is started again, and the call
+/// that was under way gets its answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+Without --stdio it runs until Ctrl-C or SIGTERM and serves any number of hosts over Streamable HTTP, and over HTTP+SSE at \
+/sse. They need the token that is made at the first start and kept in a file of yours, whose path is shown.
+
 A host is answered at once, from what the servers offered when they were last connected; it is told when that has \
 changed. A server that is down keeps its place in the lists, whose `_meta` says which servers could not be asked.
 
@@ -19,17 +35,47 @@ In a host's configuration:
   { \"mcpServers\": { \"bowline\": { \"command\": \"bowline\", \"args\": [\"serve\", \"--stdio\"] } } }
 
 Examples:
-  bowline serve --stdio                    all configured servers
+  bowline serve --stdio                    all configured servers, for the host that starts this
   bowline serve --stdio files docs         these two
-  bowline serve --stdio --prefix           every name with the name of its server")]
+  bowline serve                            for hosts on this machine, at http://127.0.0.1:7355/mcp
+  bowline serve --socket /run/user/1000/bowline.sock")]
 pub(crate) struct ServeArgs {
     /// Configured names, or URLs [default: all that are configured]
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
     /// Serve the host that starts this command, on stdin and stdout
-    #[arg(long, required = true)]
+    #[arg(long, conflicts_with_all = STDIO_CONFLICTS)]
     pub(crate) stdio: bool,
     /// Put the name of its server before every name, and not only where two servers have the same one
     #[arg(long)]
     pub(crate) prefix: bool,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+}
+
+/// How hosts reach a socket.
+#[derive(Debug, Args)]
+pub(crate) struct ListenArgs {
+    /// Listen on this address
+    #[arg(id = "listen", long = "listen", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7355")]
+    pub(crate) address: SocketAddr,
+    /// Listen on a Unix socket instead, which only you can connect to; no token is needed
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "token_file", "no_token", "allow_remote"])]
+    pub(crate) socket: Option<PathBuf>,
+    /// Read the token of hosts from this file, which is made if it is missing
+    #[arg(long, value_name = "PATH")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Serve hosts without a token: every program and user on this machine can call your tools
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) no_token: bool,
+    /// Allow hosts to address it by this name, besides localhost, 127.0.0.1 and [::1]
+    #[arg(long, value_name = "NAME[:PORT]")]
+    pub(crate) allow_host: Vec<String>,
+    /// Allow an address that other machines can reach. Nothing is encrypted: put a proxy with TLS in front
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// After SIGTERM or Ctrl-C, let open calls go on for this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_any)]
+    pub(crate) drain: Duration,
 }

@@ -1,4 +1,6 @@
-//! Implements `bowline serve`: one MCP server on stdin and stdout, in front of many that may fail.
+//! Implements `bowline serve`: one MCP server for hosts, in front of many servers that may fail.
+
+mod listen;
 
 use std::collections::HashMap;
 
@@ -8,7 +10,7 @@ use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::stderr;
+use crate::print::{stderr, units};
 use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
@@ -16,11 +18,8 @@ use crate::suggested_command::with_scopes;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
-    let ServeArgs { servers, stdio: _, prefix } = args;
-    // A host may never read stderr, so writing to it must not block.
-    stderr::detach();
     let printer = &settings.printer;
-    let selected = settings.select_servers(&servers)?;
+    let selected = settings.select_servers(&args.servers)?;
     for skipped in selected.skipped.iter().filter(|skipped| skipped.detail.is_some()) {
         printer.note(&format!("`{}` is left out; see `bowline config check`", skipped.name));
     }
@@ -31,11 +30,20 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             "see `bowline status` for what is configured, and why it is left out",
         ));
     }
+    let served = units::count(enabled.len(), "server");
+    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, &served).await?) };
+    // A host may never read stderr, so writing to it must not block.
+    stderr::detach();
     let serving = Serving::new(printer);
-    let gateway = build_gateway(enabled, prefix, settings, &serving);
-    serving
-        .drive(gateway.logins, |stop| async move { gateway.gateway.serve(Host::stdio(), stop).await })
-        .await;
+    let Configured { gateway, logins } = build_gateway(enabled, args.prefix, settings, &serving);
+    match listener {
+        None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
+        Some(listener) => {
+            let (http, drain) = (listener.http, args.listen.drain);
+            let run = |stop| async move { gateway.serve_hosts(http, drain, stop).await };
+            serving.drive(logins, run).await;
+        }
+    }
     stderr::drain();
     Ok(Exit::Ok)
 }

@@ -127,8 +127,8 @@ impl StatusNotes<'_> {
         let cause = life.cause.as_ref().map(ToString::to_string).unwrap_or_default();
         let name = &life.server;
         match life.kind {
-            ConnectionEventKind::Disconnected => {
-                self.down.insert(Arc::clone(&life.server));
+            // Several hosts may have connections to the same server.
+            ConnectionEventKind::Disconnected if self.down.insert(Arc::clone(&life.server)) => {
                 self.printer.note(&format!("`{name}` cannot be reached: {cause}; reconnecting"));
             }
             ConnectionEventKind::Connected | ConnectionEventKind::Recovered

@@ -1,0 +1,148 @@
+//! Opens the socket of `bowline serve`, and says how hosts reach it.
+
+use std::io;
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
+
+use bowline_gateway::{HttpListener, HttpSettings};
+use tokio::net::TcpListener;
+
+use crate::args::ListenArgs;
+use crate::failure::{Failure, Outcome};
+use crate::serve_token;
+use crate::settings::Settings;
+
+/// A socket that hosts can connect to.
+pub(super) struct Listener {
+    pub(super) http: HttpListener,
+    /// Removes the file of a Unix socket at the end.
+    #[cfg(unix)]
+    _socket_file: Option<SocketFile>,
+}
+
+/// Opens the socket.
+pub(super) async fn open(args: &ListenArgs, settings: &Settings, served: &str) -> Outcome<Listener> {
+    #[cfg(unix)]
+    if let Some(path) = &args.socket {
+        return open_unix(args, settings, served, path);
+    }
+    open_tcp(args, settings, served).await
+}
+
+fn http_settings(args: &ListenArgs) -> HttpSettings {
+    HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned())
+}
+
+async fn open_tcp(args: &ListenArgs, settings: &Settings, served: &str) -> Outcome<Listener> {
+    let address = args.address;
+    if !address.ip().is_loopback() && !args.allow_remote {
+        return Err(Failure::usage_hint(
+            format!("other machines can reach {address}, and nothing is encrypted"),
+            "use 127.0.0.1, or say --allow-remote and put a proxy with TLS in front",
+        ));
+    }
+    let (token, token_path) = if args.no_token {
+        (None, None)
+    } else {
+        let path = token_path(args, settings)?;
+        let token = serve_token::load_or_create(&path).map_err(|error| {
+            Failure::usage(format!("the token in {} cannot be used: {error}", path.display()))
+        })?;
+        (Some(token), Some(path))
+    };
+    let socket = TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?;
+    let mut http = http_settings(args);
+    if let Some(token) = &token {
+        http = http.with_bearer_token(token);
+    }
+    let http = HttpListener::tcp(socket, http);
+    let address = http.local_addr().unwrap_or(address);
+    let printer = &settings.printer;
+    printer.note(&format!("serving {served} at http://{address}/mcp; Ctrl-C ends it"));
+    match token_path {
+        Some(path) => printer.note(&format!(
+            "hosts need the header `Authorization: Bearer TOKEN` with the token in {}",
+            path.display()
+        )),
+        None => printer.note("no token is required: every program on this machine can call your tools"),
+    }
+    Ok(Listener {
+        http,
+        #[cfg(unix)]
+        _socket_file: None,
+    })
+}
+
+fn busy_address(address: std::net::SocketAddr, error: &io::Error) -> Failure {
+    let message = format!("cannot listen on {address}: {error}");
+    if error.kind() == io::ErrorKind::AddrInUse {
+        return Failure::usage_hint(message, "it may be running already; choose another port with --listen");
+    }
+    Failure::usage(message)
+}
+
+fn token_path(args: &ListenArgs, settings: &Settings) -> Outcome<PathBuf> {
+    if let Some(path) = &args.token_file {
+        return Ok(path.clone());
+    }
+    settings.state().map(|state| state.join("serve-token")).ok_or_else(|| {
+        Failure::usage_hint("there is no folder for the token of hosts", "name a file with --token-file")
+    })
+}
+
+#[cfg(unix)]
+fn open_unix(args: &ListenArgs, settings: &Settings, served: &str, path: &Path) -> Outcome<Listener> {
+    let failure = |error: &io::Error| {
+        let message = format!("cannot listen on {}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                Failure::usage_hint(message, "it may be running already; choose another path with --socket")
+            }
+            _ => Failure::usage(message),
+        }
+    };
+    let socket = bind_private(path).map_err(|error| failure(&error))?;
+    let file = SocketFile(path.to_owned());
+    let http = HttpListener::unix(socket, http_settings(args));
+    settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
+    Ok(Listener { http, _socket_file: Some(file) })
+}
+
+/// Listens on a socket that only its owner can connect to. A socket that a killed process left
+/// behind is replaced; one that somebody listens on is not.
+#[cfg(unix)]
+fn bind_private(path: &Path) -> io::Result<tokio::net::UnixListener> {
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    if path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket())
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    {
+        std::fs::remove_file(path)?;
+    }
+    // It gets its name when its permissions are set: until then it is in a folder that nobody else
+    // can enter.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let drafts = tempfile::Builder::new().prefix(".bowline-").tempdir_in(folder)?;
+    let draft = drafts.path().join("s");
+    let socket = UnixListener::bind(&draft)?;
+    std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o600))?;
+    // Unlike a rename, this fails if the name is taken.
+    std::fs::hard_link(&draft, path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::from(io::ErrorKind::AddrInUse),
+        _ => error,
+    })?;
+    socket.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(socket)
+}
+
+/// The file of a Unix socket, removed when this is dropped.
+#[cfg(unix)]
+struct SocketFile(PathBuf);
+
+#[cfg(unix)]
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
