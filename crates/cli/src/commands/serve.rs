@@ -31,10 +31,11 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         ));
     }
     let served = units::count(enabled.len(), "server");
+    // From here on a signal ends it in order, so that whoever reads that it serves may send one.
+    let serving = Serving::new(printer);
     let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, &served).await?) };
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
-    let serving = Serving::new(printer);
     let Configured { gateway, logins } = build_gateway(enabled, args.prefix, settings, &serving);
     match listener {
         None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,

@@ -1,9 +1,11 @@
-//! `bowline serve --stdio` between a plain host and scripted servers.
+//! `bowline serve` between hosts and scripted servers.
 
 use bowline_testkit::{self as testkit, HttpServer};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::timeout;
 
-use crate::connect::host::{Host, result_text};
+use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
 use crate::context::{Context, snapshot};
 use crate::status::{http_entry, stdio_entry};
 
@@ -67,13 +69,206 @@ async fn chosen_servers_with_prefixed_names() {
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 
+/// `bowline serve` on a socket.
+struct Gateway {
+    child: tokio::process::Child,
+    stderr: tokio::io::Lines<BufReader<tokio::process::ChildStderr>>,
+}
+
+impl Gateway {
+    fn start(context: &Context, args: &[&str]) -> Self {
+        let mut command = context.bowline([&["serve"], args].concat());
+        command.stderr(std::process::Stdio::piped());
+        let mut child = command.spawn_async().expect("bowline starts");
+        let stderr = BufReader::new(child.stderr.take().expect("piped")).lines();
+        Self { child, stderr }
+    }
+
+    /// The next note.
+    async fn note(&mut self) -> String {
+        let line = timeout(TEST_TIMEOUT, self.stderr.next_line()).await.expect("a note in time");
+        line.expect("text").expect("a note").strip_prefix("note: ").expect("a note").to_owned()
+    }
+
+    /// The URL that the first note names.
+    async fn url(&mut self) -> String {
+        let note = self.note().await;
+        let url = note.split(' ').find(|word| word.starts_with("http://")).expect("a URL");
+        url.trim_end_matches(';').to_owned()
+    }
+
+    #[cfg(unix)]
+    async fn terminate(mut self) -> std::process::ExitStatus {
+        let id = crate::context::to_pid(self.child.id().expect("it runs"));
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+        timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it ends")
+    }
+}
+
+/// SE-05: a host over TCP needs the token, which only its owner can read.
+#[cfg(unix)]
+#[tokio::test]
+async fn se_05_hosts_over_http_need_the_token() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let context = Context::new();
+    let one = server("echo").await;
+    context.user_config(&http_entry("one", &one));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0"]);
+    let url = gateway.url().await;
+    let path = context.path("home/.local/state/bowline/serve-token");
+    let note = gateway.note().await;
+    assert!(note.ends_with(&*path.to_string_lossy()), "{note}");
+    assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let token = std::fs::read_to_string(&path).expect("a token");
+    assert!(!note.contains(&token));
+    let call = |header: &str| context.run(context.bowline(["call", &url, "counter", "--header", header]));
+    assert!(call("X: y").starts_with("exit: 5\n"), "{}", call("X: y"));
+    assert_eq!(call(&format!("Authorization: Bearer {token}")), "exit: 0\n--- stdout\n1\n--- stderr\n---");
+    assert!(call(&format!("Authorization: Bearer {token}x")).starts_with("exit: 5\n"));
+    assert_eq!(one.executions("counter"), 1);
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    assert_eq!(one.sessions().len(), 0, "the sessions of its hosts were ended");
+    // The next start has the same token.
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0"]);
+    gateway.url().await;
+    assert_eq!(std::fs::read_to_string(&path).expect("a token"), token);
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}
+
+/// A call that is open when the signal comes gets its response.
+#[cfg(unix)]
+#[tokio::test]
+async fn sigterm_lets_open_calls_end() {
+    let context = Context::new();
+    let one = server("slow").await;
+    context.user_config(&http_entry("one", &one));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token", "--drain", "30s"]);
+    let url = gateway.url().await;
+    assert!(gateway.note().await.starts_with("no token is required"));
+    let mut command = context.bowline(["call", &url, "slow", "ms=1500"]);
+    command.stdout(std::process::Stdio::piped());
+    let caller = command.spawn_async().expect("bowline starts");
+    one.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    let output = timeout(TEST_TIMEOUT, caller.wait_with_output()).await.expect("it ends").expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(one.cancellations(), [Value::Null; 0]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket_is_private_and_is_removed_at_the_end() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let context = Context::new();
+    let one = server("echo").await;
+    context.user_config(&http_entry("one", &one));
+    let path = context.path("socket");
+    let path = path.to_str().expect("a path");
+    let mut gateway = Gateway::start(&context, &["--socket", path]);
+    assert_eq!(gateway.note().await, format!("serving 1 server on the socket {path}; Ctrl-C ends it"));
+    assert_eq!(std::fs::metadata(path).expect("a socket").permissions().mode() & 0o777, 0o600);
+    let shown = context.run(context.bowline(["serve", "--socket", path]));
+    assert!(shown.contains("it may be running already; choose another path with --socket"), "{shown}");
+    let mut stream = tokio::net::UnixStream::connect(path).await.expect("it listens");
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: any\r\nconnection: close\r\n\r\n")
+        .await
+        .expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("text");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("ok"), "{answer}");
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    assert!(std::fs::metadata(path).is_err());
+    // What a killed process left behind is replaced.
+    drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"));
+    let mut gateway = Gateway::start(&context, &["--socket", path]);
+    gateway.note().await;
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    // Another file is not.
+    context.write("socket", "mine");
+    let shown = context.run(context.bowline(["serve", "--socket", path]));
+    assert!(shown.starts_with("exit: 2\n"), "{shown}");
+    assert_eq!(std::fs::read_to_string(path).expect("a file"), "mine");
+}
+
 #[test]
 fn mistakes_are_explained() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["serve"])), @r"");
-    snapshot!(context.run(context.bowline(["serve", "--stdio"])), @r"");
+    snapshot!(context.run(context.bowline(["serve", "--stdio", "--no-token"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the argument '--stdio' cannot be used with '--no-token'
+
+    Usage: bowline serve --stdio [SERVER]...
+
+    For more information, try '--help'.
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["serve", "--listen", "localhost"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: invalid value 'localhost' for '--listen <ADDRESS:PORT>': invalid socket address syntax
+
+    For more information, try '--help'.
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["serve", "--stdio"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no servers are configured
+
+    hint: add [servers.NAME] to [TMP]/home/.config/bowline/config.toml, or name a URL
+    ---
+    ");
     context.user_config("[servers.off]\ncommand = 'nothing'\nenabled = false\n");
-    snapshot!(context.run(context.bowline(["serve", "--stdio"])), @r"");
-    snapshot!(context.run(context.bowline(["serve", "--stdio", "nobody"])), @r"");
-    snapshot!(context.run(context.bowline(["serve", "--stdio", "--trust-project"])), @r"");
+    snapshot!(context.run(context.bowline(["serve", "--stdio"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server can be served
+
+    hint: see `bowline status` for what is configured, and why it is left out
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["serve", "--stdio", "nobody"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `nobody` is configured
+
+    hint: there are: off
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["serve", "--stdio", "--trust-project"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: --trust-project is for one command that you run yourself, and not for `serve`
+
+    hint: run `bowline trust` in the project's folder: it asks you once, and again when the file has changed
+    ---
+    ");
+    context.user_config("[servers.one]\nurl = 'http://127.0.0.1:9/mcp'\n");
+    snapshot!(context.run(context.bowline(["serve", "--listen", "0.0.0.0:0"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: other machines can reach 0.0.0.0:0, and nothing is encrypted
+
+    hint: use 127.0.0.1, or say --allow-remote and put a proxy with TLS in front
+    ---
+    ");
+    context.write("token", "short");
+    context.set_mode("token", 0o600);
+    let token = context.path("token");
+    snapshot!(context.run(context.bowline(["serve", "--listen", "127.0.0.1:0", "--token-file", &token.to_string_lossy()])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the token in [TMP]/token cannot be used: a token has at least 16 visible ASCII characters
+    ---
+    ");
 }
