@@ -2,6 +2,7 @@
 
 mod calls;
 mod catalog;
+mod http_host;
 mod questions;
 mod recovery;
 mod resources;
