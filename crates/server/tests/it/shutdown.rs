@@ -96,7 +96,7 @@ async fn dropped_host_ends_its_session() {
     let client = HttpClient::new(listener.local_addr().unwrap());
     let serving = async {
         let host = soon(listener.accept()).await.unwrap();
-        tokio::spawn(serve_host(host, mpsc::unbounded_channel().0))
+        tokio::spawn(serve_host(host, mpsc::unbounded_channel().0)).abort_handle()
     };
     let (serving, session) = tokio::join!(serving, begin_session(&client, "2025-06-18"));
     let stream = session.get().await.expect_events();
