@@ -130,6 +130,18 @@ async fn slow_reader_holds_up_its_own_stream_only() {
     slow.expect_end().await;
 }
 
+/// A host whose connection broke holds up nobody.
+#[tokio::test]
+async fn broken_connection_holds_up_nobody() {
+    let mut server = TestServer::start().await;
+    let host = server.initialize("2025-06-18").await;
+    let flood = request(1, "flood", json!({"count": 2000, "bytes": 10_000}));
+    let mut events = host.post(&flood).await.expect_events();
+    events.next().await.unwrap();
+    drop(events);
+    server.expect(Report::Gone("flood".into())).await;
+}
+
 /// A host that reads nothing for too long is cut off, so that whoever serves it can go on.
 #[tokio::test]
 async fn stalled_reader_is_cut_off() {

@@ -173,6 +173,11 @@ impl Drop for TestReply {
 impl EventReader {
     /// The next event. `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<TestEvent> {
+        // Comments do not count as something that happens.
+        soon(self.read_event()).await
+    }
+
+    async fn read_event(&mut self) -> Option<TestEvent> {
         loop {
             if let Some(event) = self.decoder.next() {
                 let event = event.expect("a small event");

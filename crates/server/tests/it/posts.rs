@@ -133,6 +133,19 @@ async fn bm_01_batch_is_answered_on_one_stream() {
     assert_eq!(begun.expect_json(400).await, refusal(-32600, message));
 }
 
+/// The stream of a batch does not end with the first of its responses.
+#[tokio::test]
+async fn batch_waits_for_its_slowest_request() {
+    let server = TestServer::start().await;
+    let host = server.initialize("2025-03-26").await;
+    let batch = json!([request(1, "talk", json!({"steps": 0})), request(2, "echo", json!({}))]);
+    let mut events = host.post(&batch).await.expect_events();
+    assert_eq!(events.message().await, result(2, json!({})));
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    assert_eq!(events.message().await, result(1, json!({"said": 0})));
+    events.expect_end().await;
+}
+
 #[tokio::test]
 async fn malformed_messages_are_refused() {
     let server = TestServer::start().await;

@@ -89,6 +89,23 @@ async fn dropped_listener_ends_its_hosts() {
     stream.expect_end().await;
 }
 
+/// A host that is no longer served has no session.
+#[tokio::test]
+async fn dropped_host_ends_its_session() {
+    let mut listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let serving = async {
+        let host = soon(listener.accept()).await.unwrap();
+        tokio::spawn(serve_host(host, mpsc::unbounded_channel().0)).abort_handle()
+    };
+    let (serving, session) = tokio::join!(serving, begin_session(&client, "2025-06-18"));
+    let stream = session.get().await.expect_events();
+    serving.abort();
+    stream.expect_end().await;
+    let gone = session.post(&request(1, "echo", json!({}))).await;
+    assert_eq!(gone.expect_json(404).await, refusal(-32600, "no such session"));
+}
+
 /// Whoever serves a host may end its session: open streams are read to their end, and its id is
 /// forgotten.
 #[tokio::test]
