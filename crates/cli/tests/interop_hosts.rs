@@ -1,8 +1,9 @@
-//! Hosts written by others reach a server through `bowline connect`. They run without an account,
-//! in their own home, and with no way to leave this machine.
+//! Hosts written by others reach servers through `bowline connect` and `bowline serve`. They run
+//! without an account, in their own home, and with no way to leave this machine.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -94,4 +95,94 @@ async fn opencode_is_connected() {
     assert!(line(&shown, " knots ").contains("connected"), "{shown}");
     assert!(!line(&shown, " missing ").contains("connected"), "{shown}");
     assert_connected(&server, "opencode").await;
+}
+
+/// Writes the configuration of two servers: one of the test kit, and a real one.
+fn write_config(home: &Path, server: &HttpServer) {
+    let folder = home.join(".config/bowline");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (node, everything) = (required_variable("BOWLINE_NODE"), required_variable("BOWLINE_EVERYTHING"));
+    let config = format!(
+        "[servers.knots]\nurl = '{}'\n[servers.everything]\ncommand = '{node}'\nargs = ['{everything}']\n",
+        server.url()
+    );
+    std::fs::write(folder.join("config.toml"), config).expect("a file");
+}
+
+#[tokio::test]
+async fn hosts_are_served_all_servers_as_one() {
+    let (claude, opencode) = (required_variable("BOWLINE_CLAUDE"), required_variable("BOWLINE_OPENCODE"));
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let add = ["mcp", "add", "--scope", "user", "bowline", "--", BOWLINE, "serve", "--stdio"];
+    run(&claude, home.path(), &add).await;
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
+    assert_connected(&server, "claude").await;
+    let config = json!({"mcp": {"bowline": {"type": "local", "command": [BOWLINE, "serve", "--stdio"]}}});
+    std::fs::write(home.path().join("opencode.json"), config.to_string()).expect("a file");
+    let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, " bowline ").contains("connected"), "{shown}");
+    assert_connected(&server, "opencode").await;
+}
+
+/// `bowline serve` on a socket, ended when this is dropped.
+struct Gateway {
+    child: std::process::Child,
+    url: String,
+}
+
+impl Gateway {
+    fn start(home: &Path) -> Self {
+        let mut command = Command::new(BOWLINE);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).env("HOME", home).stderr(Stdio::piped());
+        let mut child = command.stdin(Stdio::null()).spawn().expect("bowline starts");
+        let mut line = String::new();
+        let stderr = child.stderr.take().expect("piped");
+        BufReader::new(stderr).read_line(&mut line).expect("a note");
+        let url = line.split([' ', ';']).find(|word| word.starts_with("http://")).expect("a URL").to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn hosts_are_served_over_http() {
+    let (claude, opencode) = (required_variable("BOWLINE_CLAUDE"), required_variable("BOWLINE_OPENCODE"));
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let gateway = Gateway::start(home.path());
+    let token =
+        std::fs::read_to_string(home.path().join(".local/state/bowline/serve-token")).expect("a token");
+    let header = format!("Authorization: Bearer {}", token.trim());
+    let add = [
+        "mcp",
+        "add",
+        "--scope",
+        "user",
+        "--transport",
+        "http",
+        "bowline",
+        &gateway.url,
+        "--header",
+        &header,
+    ];
+    run(&claude, home.path(), &add).await;
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
+    let headers = json!({"Authorization": format!("Bearer {}", token.trim())});
+    let remote = |headers| json!({"type": "remote", "url": gateway.url, "headers": headers, "oauth": false});
+    let config = json!({"mcp": {"bowline": remote(headers), "stranger": remote(json!({}))}});
+    std::fs::write(home.path().join("opencode.json"), config.to_string()).expect("a file");
+    let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, " bowline ").contains("connected"), "{shown}");
+    assert!(!line(&shown, " stranger ").contains("connected"), "{shown}");
 }
