@@ -160,7 +160,7 @@ pub(crate) enum Verb {
     /// Relay a server to an MCP host, reconnecting as needed
     #[command(override_usage = usage("connect", ""))]
     Connect(ConnectArgs),
-    /// Serve all servers to an MCP host as one, reconnecting as needed
+    /// Serve all servers to MCP hosts as one, reconnecting as needed
     Serve(ServeArgs),
     /// Log in to a server, and stay logged in
     Login(LoginArgs),

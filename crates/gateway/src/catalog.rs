@@ -1,33 +1,34 @@
-//! [`Catalog`]: what the servers offer, as last fetched, merged into the lists that hosts get.
+//! [`Catalog`]: what the servers offer to one session of a host, merged into the lists that it gets.
 //!
-//! The lists of a server stay in the catalog while it is down, and come from a [`CatalogCache`]
-//! when the gateway starts. So hosts are answered at once, whatever state the servers are in.
+//! The lists of a server stay in the catalog while it is down, and are at first those that a host
+//! of the same kind got when it connected last. So hosts are answered at once, whatever state the
+//! servers are in.
 
 mod cache;
 mod feed;
+mod known_lists;
+mod name_owners;
 mod names;
-mod profiles;
+mod profile;
 mod snapshot;
 mod uris;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Server;
-use bowline::negotiation::ServerKey;
+use bowline::Json;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 pub use cache::{CatalogCache, CatalogKey, FolderCatalog};
 pub(crate) use feed::feed;
+pub(crate) use known_lists::KnownLists;
+pub use name_owners::NameOwners;
 pub use names::Naming;
-pub(crate) use profiles::Catalogs;
-pub use profiles::Profile;
+pub use profile::Profile;
 pub(crate) use snapshot::{Snapshot, Target};
-
-use bowline::Json;
-use serde::{Deserialize, Serialize};
 
 /// One of the lists that a host can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,11 +91,12 @@ pub(crate) enum Freshness {
     Stale(Box<str>),
 }
 
-/// The lists of all servers.
+/// The lists of all servers, for one session of a host.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    naming: Naming,
-    cache: Option<Arc<dyn CatalogCache>>,
+    known: Arc<KnownLists>,
+    profile: Profile,
+    created: Instant,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -111,43 +113,38 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     name: Arc<str>,
-    key: CatalogKey,
     /// `None` until the lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
     freshness: Freshness,
-    /// Held by the one connection to the server that keeps its lists up to date.
-    feed_lock: Arc<tokio::sync::Mutex<()>>,
+    /// Whether the lists were fetched in this session.
+    was_fetched: bool,
 }
 
 impl Catalog {
-    /// Creates the catalog of these servers for hosts with this profile, with what the cache has of
-    /// them.
-    pub(crate) fn new(
-        servers: &[Server],
-        profile: Profile,
-        naming: Naming,
-        cache: Option<Arc<dyn CatalogCache>>,
-    ) -> Self {
-        let servers = servers.iter().map(|server| {
-            let key = CatalogKey { server: ServerKey::from_server(server), profile };
-            Entry {
-                name: server.name.as_str().into(),
-                key,
-                lists: cache.as_ref().and_then(|cache| cache.load(&key)).map(Arc::new),
-                freshness: Freshness::Pending,
-                feed_lock: Arc::default(),
-            }
+    /// Creates the catalog of a session with a host of this kind.
+    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile) -> Self {
+        let servers = known.servers().iter().enumerate().map(|(at, server)| Entry {
+            name: server.name.as_str().into(),
+            lists: known.get(at, profile),
+            freshness: Freshness::Pending,
+            was_fetched: false,
         });
         let state = State { servers: servers.collect(), snapshot: Arc::default(), is_outdated: true };
-        Self { naming, cache, state: Mutex::new(state), changes: watch::Sender::default() }
+        Self {
+            known: Arc::clone(known),
+            profile,
+            created: Instant::now(),
+            state: Mutex::new(state),
+            changes: watch::Sender::default(),
+        }
     }
 
     /// A catalog with these lists, as if they had been fetched.
     #[cfg(test)]
     pub(crate) fn with_lists(servers: &[(&str, serde_json::Value)], naming: Naming) -> Self {
-        let configured: Vec<_> =
-            servers.iter().map(|(name, _)| Server::stdio(*name, *name).build().unwrap()).collect();
-        let catalog = Self::new(&configured, Profile::default(), naming, None);
+        let configured =
+            servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
+        let catalog = Self::new(&Arc::new(KnownLists::new(configured, naming, None)), Profile::default());
         for (name, lists) in servers {
             catalog.replace(name, serde_json::from_str(&lists.to_string()).unwrap());
         }
@@ -163,21 +160,21 @@ impl Catalog {
                 .iter()
                 .filter_map(|entry| Some((Arc::clone(&entry.name), Arc::clone(entry.lists.as_ref()?))))
                 .collect();
-            state.snapshot = Arc::new(Snapshot::build(&servers, self.naming, &state.snapshot));
+            state.snapshot = self.known.snapshot(&servers);
             state.is_outdated = false;
         }
         Arc::clone(&state.snapshot)
     }
 
-    /// The servers whose lists are not fresh, and why; all of them are in the configured order.
+    /// The servers whose lists are not fresh, and why, in the configured order.
     pub(crate) fn stale_servers(&self) -> Vec<(Arc<str>, Freshness)> {
         let state = self.state.lock();
         let outdated = state.servers.iter().filter(|entry| entry.freshness != Freshness::Fresh);
         outdated.map(|entry| (Arc::clone(&entry.name), entry.freshness.clone())).collect()
     }
 
-    /// Waits at most `limit` until each server's lists are known, from the cache or the server, or
-    /// the server turned out to be down.
+    /// Waits until each server's lists are known, from an earlier session or from the server, or
+    /// the server turned out to be down; at most until the session is `limit` old.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
         let mut changes = self.changes.subscribe();
         let known = async {
@@ -190,7 +187,7 @@ impl Catalog {
                 }
             }
         };
-        let _ = timeout(limit, known).await;
+        let _ = timeout_at(self.created + limit, known).await;
     }
 
     /// Tells of every change of a list or of its freshness.
@@ -198,44 +195,37 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    /// The lock of the connection that keeps the lists of a server up to date.
-    fn feed_lock(&self, server: &str) -> Option<Arc<tokio::sync::Mutex<()>>> {
-        let state = self.state.lock();
-        state.servers.iter().find(|entry| *entry.name == *server).map(|entry| Arc::clone(&entry.feed_lock))
-    }
-
     /// Replaces the lists of a server, which are fresh.
+    ///
+    /// Those that a server offers first are remembered for the next session. What it offers later
+    /// may belong to this session alone.
     fn replace(&self, server: &str, lists: ServerLists) {
-        let saved = self.with_entry(server, |entry| {
+        self.with_entry(server, |at, entry| {
             entry.freshness = Freshness::Fresh;
+            let is_first = !std::mem::replace(&mut entry.was_fetched, true);
             if entry.lists.as_deref() == Some(&lists) {
-                return (None, false);
+                return false;
             }
             let lists = Arc::new(lists);
-            entry.lists = Some(Arc::clone(&lists));
-            (Some((entry.key, lists)), true)
+            entry.lists = Some(if is_first { self.known.remember(at, self.profile, lists) } else { lists });
+            true
         });
-        if let (Some(cache), Some(Some((key, lists)))) = (&self.cache, saved) {
-            let cache = Arc::clone(cache);
-            tokio::task::spawn_blocking(move || cache.save(&key, &lists));
-        }
     }
 
     fn set_freshness(&self, server: &str, freshness: Freshness) {
-        self.with_entry(server, |entry| {
+        self.with_entry(server, |_, entry| {
             entry.freshness = freshness;
-            ((), false)
+            false
         });
     }
 
-    /// Edits one entry. The closure also returns whether the lists have changed.
-    fn with_entry<T>(&self, server: &str, edit: impl FnOnce(&mut Entry) -> (T, bool)) -> Option<T> {
+    /// Edits one entry, given with its position. The closure returns whether the lists have changed.
+    fn with_entry(&self, server: &str, edit: impl FnOnce(usize, &mut Entry) -> bool) {
         let mut state = self.state.lock();
-        let entry = state.servers.iter_mut().find(|entry| *entry.name == *server)?;
-        let (value, has_changed) = edit(entry);
+        let Some(at) = state.servers.iter().position(|entry| *entry.name == *server) else { return };
+        let has_changed = edit(at, &mut state.servers[at]);
         state.is_outdated |= has_changed;
         drop(state);
         self.changes.send_modify(|count| *count += 1);
-        Some(value)
     }
 }

@@ -5,15 +5,9 @@ use std::time::{Duration, Instant};
 use bowline::auth::missing_scopes;
 use bowline::types::{code, method};
 use bowline::{Cause, Client, Error, ErrorKind, Execution, Fault, Json, Misbehavior, RpcError, Status};
+use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
-
-/// The code of an error that the server did not send: the connection to it failed.
-///
-/// It is in the range that JSON-RPC leaves to implementations, and not in use for anything else:
-/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing
-/// resource.
-pub const UNREACHABLE: i64 = -32050;
 
 /// Returns the command that a person runs to log in with these scopes in addition to the granted
 /// ones.

@@ -19,7 +19,7 @@ use bowline::{Builder, Client, ConnectionEvent, Server};
 use bowline_server::{Host, HttpListener};
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{CatalogCache, Catalogs, Naming};
+use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::error_response::LoginCommand;
 use session::HostSession;
 
@@ -59,7 +59,7 @@ type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 
 struct Shared {
-    catalogs: Catalogs,
+    known: Arc<KnownLists>,
     list_wait: Duration,
     drain_timeout: Duration,
     client_builder: Arc<ClientFactory>,
@@ -178,7 +178,7 @@ impl GatewayBuilder {
     /// Creates the gateway. It connects to nothing before a host comes.
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
-            catalogs: Catalogs::new(self.servers, self.naming, self.cache),
+            known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             client_builder: self.client_builder,
@@ -190,7 +190,7 @@ impl GatewayBuilder {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("servers", &self.catalogs.servers().len()).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("servers", &self.known.servers().len()).finish_non_exhaustive()
     }
 }
 

@@ -33,8 +33,8 @@ mod open_calls;
 mod relay;
 mod trace;
 
+pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{Host, HttpListener, HttpSettings};
-pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, Naming, Profile, ServerLists};
-pub use error_response::UNREACHABLE;
+pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;

@@ -10,7 +10,7 @@ use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::{stderr, units};
+use crate::print::stderr;
 use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
@@ -30,10 +30,10 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             "see `bowline status` for what is configured, and why it is left out",
         ));
     }
-    let served = units::count(enabled.len(), "server");
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let serving = Serving::new(printer);
-    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, &served).await?) };
+    let listener =
+        if args.stdio { None } else { Some(listen::open(&args.listen, settings, &enabled).await?) };
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let Configured { gateway, logins } = build_gateway(enabled, args.prefix, settings, &serving);

@@ -91,6 +91,10 @@ impl Settings {
         }
         many.skipped.sort_by(|a, b| a.name.cmp(&b.name));
         if many.servers.is_empty() && many.skipped.is_empty() {
+            let problems: Vec<_> = layers.iter().flat_map(|layer| layer.problems.iter().cloned()).collect();
+            if let Some(first) = problems.first() {
+                return Err(Failure::config(format!("cannot use {}", first.file.display()), problems));
+            }
             let files = self.files.paths();
             let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
             let hint = format!("add [servers.NAME] to {file}, or name a URL");

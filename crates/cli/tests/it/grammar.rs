@@ -26,6 +26,7 @@ fn help_in_short() {
       ping         Measure how fast a server answers
       info         Show a server's name, protocol revision and capabilities
       connect      Relay a server to an MCP host, reconnecting as needed
+      serve        Serve all servers to MCP hosts as one, reconnecting as needed
       login        Log in to a server, and stay logged in
       logout       Log out: revoke a login and delete it
       auth         List your logins; export and import them

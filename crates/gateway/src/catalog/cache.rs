@@ -9,7 +9,7 @@ use bowline::negotiation::ServerKey;
 use bowline_store::private;
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, ServerLists};
+use super::{NameOwners, Profile, ServerLists};
 
 /// Identifies the lists of a server for hosts of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,12 @@ pub trait CatalogCache: fmt::Debug + Send + Sync + 'static {
 
     /// Saves the lists of a server.
     fn save(&self, key: &CatalogKey, lists: &ServerLists);
+
+    /// Which tool had which name.
+    fn load_names(&self) -> NameOwners;
+
+    /// Saves which tool had which name.
+    fn save_names(&self, names: &NameOwners);
 }
 
 /// A [`CatalogCache`] in a folder: one file per server, readable by its owner only. It may be
@@ -97,6 +103,30 @@ impl CatalogCache for FolderCatalog {
             tracing::warn!(%error, "the lists of a server could not be saved");
         }
     }
+
+    fn load_names(&self) -> NameOwners {
+        read(&self.names_path()).and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    fn save_names(&self, names: &NameOwners) {
+        if let Err(error) = self.write_names(names) {
+            tracing::warn!(%error, "the names of tools could not be saved");
+        }
+    }
+}
+
+impl FolderCatalog {
+    fn names_path(&self) -> PathBuf {
+        self.folder.join("names")
+    }
+
+    fn write_names(&self, names: &NameOwners) -> io::Result<()> {
+        private::create_folder(&self.folder)?;
+        // Another process may have added some.
+        let mut names = names.clone();
+        names.merge(self.load_names());
+        private::replace_file(&self.names_path(), &serde_json::to_vec(&names)?)
+    }
 }
 
 /// Reads a file, unless it is larger than any list is.
@@ -134,9 +164,22 @@ mod tests {
         let loaded = cache.load(&key).unwrap();
         assert_eq!(loaded, lists);
         assert_eq!(loaded.tools[0].as_str(), lists.tools[0].as_str());
-        let profile = Profile::from_capabilities(&Json::parse(r#"{"roots":{}}"#).unwrap());
+        let profile = Profile::new(&Json::parse(r#"{"roots":{}}"#).unwrap(), &Json::empty_object());
         assert_eq!(cache.load(&CatalogKey { profile, ..key }), None, "other hosts have other lists");
         fs::write(cache.path(&key), "{").unwrap();
         assert_eq!(cache.load(&key), None);
+    }
+
+    #[test]
+    fn names_of_several_processes_are_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = FolderCatalog::new(folder.path());
+        let (mut one, mut two) = (NameOwners::default(), NameOwners::default());
+        assert!(one.tools.claim("a", "s", "a") && two.prompts.claim("a", "t", "a"));
+        cache.save_names(&one);
+        cache.save_names(&two);
+        let mut both = cache.load_names();
+        assert_eq!(both.len(), 2);
+        assert!(!both.tools.claim("a", "other", "a") && both.tools.claim("a", "s", "a"));
     }
 }

@@ -7,13 +7,10 @@ use tokio::time::{sleep, timeout};
 
 use super::{Catalog, Freshness, ListKind, ServerLists};
 
-/// Keeps the lists of the server of `client` up to date, until the client is closed. Of several
-/// clients of one server, one does so at a time.
+/// Keeps the lists of the server of `client` up to date, until the client is closed.
 ///
 /// A list that cannot be fetched to its end does not replace the last one that could.
 pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
-    let Some(lock) = catalog.feed_lock(client.name()) else { return };
-    let _turn = lock.lock().await;
     client.listen_for_list_changes();
     let (mut events, mut status) = (client.events(), client.status());
     let mut lists = ServerLists::default();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::name_owners::NameTable;
 use bowline_proto::tool_names::{Candidate, MAX_NAME, ToolId, with_suffix};
 
 /// When the name of a server is put before the names of its tools and prompts.
@@ -21,30 +22,46 @@ pub(super) const MAX_EXPOSED_NAME: usize = MAX_NAME - "mcp__bowline__".len();
 /// Assigns a unique name to each element, given as its server and the server's own name for it. An
 /// element that a server has twice gets one name. The order does not matter.
 ///
-/// When a server joins, none of its elements gets a name that another element had before: of
-/// several that would share a name, none gets it, and a name that looks generated is never given
-/// as it is.
+/// No element ever gets a name that another element had before: of several that would share a name,
+/// none gets it; a name that another had, as `owners` remember, is not given; and a name that looks
+/// generated, or like one of another server, is never given as it is.
 pub(super) fn expose<'a>(
     elements: &[(&'a str, &'a str)],
+    servers: &[&str],
     naming: Naming,
+    owners: &mut NameTable,
 ) -> HashMap<(&'a str, &'a str), String> {
     let mut unique: Vec<_> = elements.to_vec();
     unique.sort_unstable();
     unique.dedup();
     let bare: Vec<_> = unique.iter().map(|&(server, name)| candidate(server, "", name)).collect();
     let count_by_name = count(bare.iter().map(|candidate| candidate.name.as_str()));
+    let prefixes: Vec<_> = servers.iter().map(|server| candidate("", server, "").name).collect();
+    let mut is_plain = vec![false; unique.len()];
     let candidates: Vec<_> = unique
         .iter()
         .zip(&bare)
-        .map(|(&(server, name), bare)| {
-            let is_plain = naming == Naming::PlainIfUnique && count_by_name[bare.name.as_str()] == 1;
-            if is_plain { bare.clone() } else { candidate(server, server, name) }
+        .zip(&mut is_plain)
+        .map(|((&(server, name), bare), is_plain)| {
+            *is_plain = naming == Naming::PlainIfUnique
+                && count_by_name[bare.name.as_str()] == 1
+                && owners.is_free(&bare.name, server, name);
+            if *is_plain { bare.clone() } else { candidate(server, server, name) }
         })
         .collect();
     let mut names: Vec<_> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
-    let mut salts: Vec<Option<u32>> = candidates
+    let mut salts: Vec<Option<u32>> = unique
         .iter()
-        .map(|candidate| (!candidate.whole || looks_marked(&candidate.name)).then_some(0))
+        .zip(candidates.iter().zip(&is_plain))
+        .map(|(&(server, name), (candidate, is_plain))| {
+            let looks_prefixed =
+                *is_plain && prefixes.iter().any(|prefix| candidate.name.starts_with(prefix.as_str()));
+            let is_clean = candidate.whole
+                && !looks_prefixed
+                && !looks_marked(&candidate.name)
+                && owners.is_free(&candidate.name, server, name);
+            (!is_clean).then_some(0)
+        })
         .collect();
     loop {
         for (at, salt) in salts.iter().enumerate() {
@@ -57,12 +74,18 @@ pub(super) fn expose<'a>(
         let counts = count(names.iter().map(String::as_str));
         let shared: Vec<_> = (0..names.len()).filter(|&at| counts[names[at].as_str()] > 1).collect();
         if shared.is_empty() {
-            return unique.into_iter().zip(names).collect();
+            break;
         }
         for at in shared {
             salts[at] = Some(salts[at].map_or(0, |salt| salt + 1));
         }
     }
+    for (at, &(server, name)) in unique.iter().enumerate() {
+        if salts[at].is_none() {
+            owners.claim(&names[at], server, name);
+        }
+    }
+    unique.into_iter().zip(names).collect()
 }
 
 fn candidate(server: &str, prefix: &str, name: &str) -> Candidate {
@@ -94,8 +117,12 @@ mod tests {
 
     use super::*;
 
+    fn servers<'a>(elements: &[(&'a str, &'a str)]) -> Vec<&'a str> {
+        elements.iter().map(|&(server, _)| server).collect()
+    }
+
     fn exposed(elements: &[(&str, &str)]) -> Vec<String> {
-        let names = expose(elements, Naming::PlainIfUnique);
+        let names = expose(elements, &servers(elements), Naming::PlainIfUnique, &mut NameTable::default());
         elements.iter().map(|element| names[element].clone()).collect()
     }
 
@@ -105,7 +132,7 @@ mod tests {
             exposed(&[("a", "search"), ("b", "search"), ("b", "read")]),
             ["a__search", "b__search", "read"]
         );
-        let prefixed = expose(&[("a", "search")], Naming::Prefixed);
+        let prefixed = expose(&[("a", "search")], &["a"], Naming::Prefixed, &mut NameTable::default());
         assert_eq!(prefixed[&("a", "search")], "a__search");
     }
 
@@ -121,6 +148,25 @@ mod tests {
         for name in exposed(&[("server", &long), ("other", &long), ("server", "y")]) {
             assert!(format!("mcp__bowline__{name}").len() <= 64, "{name}");
         }
+    }
+
+    #[test]
+    fn a_plain_name_stays_with_its_tool_when_that_is_gone() {
+        let mut owners = NameTable::default();
+        let mut names = |elements: &[(&'static str, &'static str)]| {
+            let names = expose(elements, &["one", "two"], Naming::PlainIfUnique, &mut owners);
+            elements.iter().map(|element| names[element].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[("one", "echo")]), ["echo"]);
+        assert_eq!(names(&[("one", "echo"), ("two", "echo")]), ["one__echo", "two__echo"]);
+        assert_eq!(names(&[("two", "echo")]), ["two__echo"], "a rule for `echo` was for that of `one`");
+        assert_eq!(names(&[("one", "echo")]), ["echo"]);
+    }
+
+    #[test]
+    fn a_name_like_that_of_another_server_is_marked() {
+        let names = exposed(&[("evil", "files__delete"), ("files", "read")]);
+        assert!(names[0].starts_with("files__delete_") && names[0].len() == 22, "{names:?}");
     }
 
     #[test]
@@ -149,8 +195,9 @@ mod tests {
             let naming = if always { Naming::Prefixed } else { Naming::PlainIfUnique };
             let forward: Vec<_> = elements.iter().map(|(server, name)| (&**server, &**name)).collect();
             let backward: Vec<_> = forward.iter().rev().copied().collect();
-            let names = expose(&forward, naming);
-            prop_assert_eq!(&names, &expose(&backward, naming));
+            let names = expose(&forward, &servers(&forward), naming, &mut NameTable::default());
+            let again = expose(&backward, &servers(&backward), naming, &mut NameTable::default());
+            prop_assert_eq!(&names, &again);
             let distinct: BTreeSet<_> = names.values().collect();
             prop_assert_eq!(distinct.len(), forward.len());
             for name in distinct {
@@ -159,18 +206,24 @@ mod tests {
             }
         }
 
-        /// When a server joins, a name that another tool had is never that of one of its tools.
+        /// Whatever servers come to offer or stop offering, a name never becomes that of another
+        /// element: not with a server that joins, nor with a list that changes.
         #[test]
-        fn no_name_moves_to_a_server_that_joins(
-            before in prop::collection::btree_set(("[a-c]", name()), 1..30),
-            joins in prop::collection::btree_set(name(), 1..30),
+        fn no_name_ever_moves(
+            lists in prop::collection::vec(prop::collection::btree_set(("(a|b|c|a__b|_)", name()), 0..20), 1..5),
         ) {
-            let old: Vec<_> = before.iter().map(|(server, name)| (&**server, &**name)).collect();
-            let all: Vec<_> = old.iter().copied().chain(joins.iter().map(|name| ("new", &**name))).collect();
-            let had = expose(&old, Naming::PlainIfUnique);
-            for ((server, _), name) in expose(&all, Naming::PlainIfUnique) {
-                if server == "new" {
-                    prop_assert!(!had.values().any(|taken| *taken == name), "{}", name);
+            let configured = ["a", "b", "c", "a__b", "_"];
+            let mut owners = NameTable::default();
+            let mut had: HashMap<String, (String, String)> = HashMap::new();
+            for list in &lists {
+                // Elements that are named like what others were called are tried as well.
+                let hostile: Vec<_> = had.keys().map(|name| ("c".to_owned(), name.clone())).collect();
+                let all: BTreeSet<_> = list.iter().cloned().chain(hostile).collect();
+                let elements: Vec<_> = all.iter().map(|(server, name)| (&**server, &**name)).collect();
+                for ((server, own), name) in expose(&elements, &configured, Naming::PlainIfUnique, &mut owners) {
+                    let element = (server.to_owned(), own.to_owned());
+                    let owner = had.entry(name.clone()).or_insert_with(|| element.clone());
+                    prop_assert_eq!(&*owner, &element, "{}", name);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! [`Snapshot`]: the merged lists of all servers at one moment, ready to be sent, and the way back
 //! from each name and URI to its server.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,15 +10,13 @@ use bowline::Json;
 use bowline_proto::wire::object::Edit;
 
 use super::names::expose;
-use super::{ListKind, Naming, ServerLists, uris};
+use super::{ListKind, NameOwners, Naming, ServerLists, uris};
 
 /// The merged lists of all servers.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     /// The result of each list method, by [`ListKind::index`].
     results: [Option<Json>; 4],
-    /// Counts the changes of each list.
-    versions: [u64; 4],
     tools: HashMap<Box<str>, Target>,
     prompts: HashMap<Box<str>, Target>,
     resources: HashMap<Box<str>, Target>,
@@ -40,8 +39,13 @@ pub(crate) struct Target {
 }
 
 impl Snapshot {
-    /// Merges the lists of these servers. Lists that are the same as in `before` keep their version.
-    pub(super) fn build(servers: &[(Arc<str>, Arc<ServerLists>)], naming: Naming, before: &Self) -> Self {
+    /// Merges the lists of these servers, of all that are `configured`.
+    pub(super) fn build(
+        servers: &[(Arc<str>, Arc<ServerLists>)],
+        configured: &[&str],
+        naming: Naming,
+        owners: &mut NameOwners,
+    ) -> Self {
         let mut snapshot = Self { instructions: merge_instructions(servers), ..Self::default() };
         snapshot.qualified = qualified_uris(servers);
         snapshot.without_resources = servers
@@ -52,13 +56,14 @@ impl Snapshot {
         for kind in ListKind::ALL {
             let at = kind.index();
             let items = match kind {
-                ListKind::Tools | ListKind::Prompts => snapshot.merge_named(servers, kind, naming),
+                ListKind::Tools | ListKind::Prompts => {
+                    let table = if kind == ListKind::Tools { &mut owners.tools } else { &mut owners.prompts };
+                    snapshot
+                        .merge_named(servers, kind, |elements| expose(elements, configured, naming, table))
+                }
                 ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind),
             };
-            let result = render(kind, &items);
-            let is_same = before.results[at].as_ref().is_some_and(|old| old.as_bytes() == result.as_bytes());
-            snapshot.versions[at] = before.versions[at] + u64::from(!is_same);
-            snapshot.results[at] = Some(result);
+            snapshot.results[at] = Some(render(kind, &items));
         }
         snapshot
     }
@@ -68,9 +73,9 @@ impl Snapshot {
         self.results[kind.index()].clone().unwrap_or_else(|| render(kind, &[]))
     }
 
-    /// Counts the changes of a list.
-    pub(crate) fn version(&self, kind: ListKind) -> u64 {
-        self.versions[kind.index()]
+    /// Whether a list is the same in both.
+    pub(crate) fn has_same(&self, kind: ListKind, other: &Self) -> bool {
+        self.result(kind).as_bytes() == other.result(kind).as_bytes()
     }
 
     /// The instructions of all servers, for the model of a host.
@@ -114,10 +119,7 @@ impl Snapshot {
     /// that list none at all. A URI is not shown to others.
     pub(crate) fn likely_servers(&self, uri: &str) -> Vec<Arc<str>> {
         let scheme = |uri: &str| uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let by_template = self.templates.values().filter(|target| {
-            let literal = target.name.split('{').next().unwrap_or_default();
-            !literal.is_empty() && uri.starts_with(literal)
-        });
+        let by_template = self.templates.values().filter(|target| uris::begins_like(uri, &target.name));
         let listed = self.resources.values().chain(self.templates.values());
         let by_scheme =
             listed.filter(|target| scheme(&target.name).is_some() && scheme(&target.name) == scheme(uri));
@@ -133,9 +135,16 @@ impl Snapshot {
         servers
     }
 
-    /// The exposed form of a URI in a result of `server`.
-    pub(crate) fn exposed_uri(&self, server: &str, uri: &str) -> Option<&str> {
-        Some(self.qualified.get(server)?.get(uri)?)
+    /// The exposed form of a URI in a result of `server`, if it has another one: because another
+    /// server lists it too, or has a template like it.
+    pub(crate) fn exposed_uri(&self, server: &str, uri: &str) -> Option<Cow<'_, str>> {
+        let qualified = self.qualified.get(server)?;
+        if let Some(exposed) = qualified.get(uri) {
+            return Some(Cow::Borrowed(exposed));
+        }
+        let is_ambiguous = !self.resources.contains_key(uri)
+            && qualified.keys().any(|template| uris::begins_like(uri, template));
+        is_ambiguous.then(|| Cow::Owned(uris::qualify(server, uri)))
     }
 
     /// Whether results of `server` can contain URIs that have another exposed form.
@@ -147,11 +156,11 @@ impl Snapshot {
         &mut self,
         servers: &[(Arc<str>, Arc<ServerLists>)],
         kind: ListKind,
-        naming: Naming,
+        expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), String>,
     ) -> Vec<Json> {
         let listed: Vec<(&Arc<str>, String, &Json)> = elements(servers, kind, "name").collect();
         let ids: Vec<_> = listed.iter().map(|(server, name, _)| (&***server, name.as_str())).collect();
-        let names = expose(&ids, naming);
+        let names = expose(&ids);
         let mut table = HashMap::with_capacity(listed.len());
         let mut items = Vec::with_capacity(listed.len());
         for (server, name, item) in &listed {
@@ -176,7 +185,11 @@ impl Snapshot {
         let mut table = HashMap::new();
         let mut items = Vec::new();
         for (server, uri, item) in elements(servers, kind, member) {
-            let exposed = self.exposed_uri(server, &uri).unwrap_or(&uri);
+            let exposed = self
+                .qualified
+                .get(server)
+                .and_then(|uris| uris.get(uri.as_str()))
+                .map_or(&*uri, |exposed| exposed);
             let target = Target { server: Arc::clone(server), name: uri.as_str().into() };
             if table.insert(exposed.into(), target).is_none() {
                 items.push(if exposed == uri { item.clone() } else { edited(item, member, exposed) });
@@ -198,7 +211,7 @@ impl Snapshot {
         let Some(meta) = tool.member("_meta") else { return tool };
         let exposed = |link: Option<Json>| {
             let uri = link?.decode::<String>().ok()?;
-            self.exposed_uri(server, &uri).map(str::to_owned)
+            self.exposed_uri(server, &uri).map(Cow::into_owned)
         };
         let mut edited_meta = meta.clone();
         if let Some(app) = meta.member("ui")
@@ -252,7 +265,10 @@ fn qualified_uris(
         }
     }
     let mut qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> = HashMap::new();
-    for (uri, servers) in owners.iter().filter(|(_, servers)| servers.len() > 1) {
+    // A URI that looks qualified is always qualified, or it could stand in for that of another.
+    for (uri, servers) in
+        owners.iter().filter(|(uri, servers)| servers.len() > 1 || uris::split(uri).is_some())
+    {
         for server in servers {
             let exposed = uris::qualify(server, uri).into();
             qualified.entry(Arc::clone(server)).or_default().insert(uri.as_str().into(), exposed);

@@ -23,6 +23,11 @@ pub(super) fn split(exposed: &str) -> Option<(&str, String)> {
     Some((server, uri.to_owned()))
 }
 
+/// Whether a URI begins like this URI template, up to its first variable.
+pub(super) fn begins_like(uri: &str, template: &str) -> bool {
+    template.split_once('{').is_some_and(|(literal, _)| !literal.is_empty() && uri.starts_with(literal))
+}
+
 const PREFIX: &str = "bowline://";
 const APP_SCHEME: &str = "ui://";
 const APP_AUTHORITY: &str = "bowline.";

@@ -1,5 +1,6 @@
 //! Tells a host which of its lists have changed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::method;
@@ -15,23 +16,23 @@ pub(super) async fn announce_changes(
     catalog: &Catalog,
     link: &HostLink,
     handshake: &Handshake,
-    seen: &Snapshot,
+    mut seen: Arc<Snapshot>,
 ) {
     if !handshake.wait_until_ready().await {
         return;
     }
     let mut changes = catalog.changes();
-    let mut announced = versions(seen);
     loop {
         changes.borrow_and_update();
-        let current = versions(&catalog.snapshot());
-        for (method, lists) in ANNOUNCEMENTS {
-            let version = |versions: &[u64; 4]| lists.iter().map(|list| versions[list.index()]).sum::<u64>();
-            if version(&current) != version(&announced) {
-                link.notify(method, None).await;
+        let current = catalog.snapshot();
+        if !Arc::ptr_eq(&current, &seen) {
+            for (method, lists) in ANNOUNCEMENTS {
+                if lists.iter().any(|&list| !current.has_same(list, &seen)) {
+                    link.notify(method, None).await;
+                }
             }
+            seen = current;
         }
-        announced = current;
         if changes.changed().await.is_err() {
             return;
         }
@@ -45,10 +46,6 @@ const ANNOUNCEMENTS: [(&str, &[ListKind]); 3] = [
     (method::PROMPTS_CHANGED, &[ListKind::Prompts]),
     (method::RESOURCES_CHANGED, &[ListKind::Resources, ListKind::Templates]),
 ];
-
-fn versions(snapshot: &Snapshot) -> [u64; 4] {
-    ListKind::ALL.map(|kind| snapshot.version(kind))
-}
 
 /// How long changes are collected before the host is told.
 const CHANGE_WINDOW: Duration = Duration::from_millis(200);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
 use bowline::{Client, HandlerResult, Json, RpcError, Status};
+use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
@@ -118,6 +119,10 @@ async fn forward(
     params: Option<Json>,
 ) -> HandlerResult {
     let connected = upstream.connected()?;
+    // A server that hangs must not use up what all servers of the session share.
+    if connected.open_calls.count() >= MAX_CALLS_PER_SERVER {
+        return Err(error_response::too_many_requests(&upstream.server.name));
+    }
     connected.open_calls.add(open);
     let call = ForwardedCall {
         client: &connected.client,
@@ -164,6 +169,9 @@ fn offers_resources(client: &Client) -> bool {
         _ => false,
     }
 }
+
+/// How many calls of one session a server may have open: three quarters of what the session may have.
+const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
 
 fn unknown_method(method: &str) -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))

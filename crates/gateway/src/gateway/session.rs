@@ -88,7 +88,7 @@ impl HostSession {
         let link = self.link.clone();
         let handshake = request.handshake();
         upstreams.spawn(async move {
-            announce::announce_changes(&catalog, &link, &handshake, &snapshot).await;
+            announce::announce_changes(&catalog, &link, &handshake, snapshot).await;
         });
     }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::subscriptions::Subscriptions;
-use crate::catalog::{Catalog, feed};
+use crate::catalog::{Catalog, Profile, feed};
 use crate::error_response::{self, ConnectionState, LoginCommand};
 use crate::handshake::forwarded_capabilities;
 use crate::host_handler::HostHandler;
@@ -62,12 +62,14 @@ pub(super) struct Connected {
 impl Upstreams {
     /// Starts to connect to every server with the identity of the host that sent `request`.
     pub(super) fn open(gateway: &Arc<Shared>, link: &HostLink, request: &InitializeRequest) -> Arc<Self> {
-        let catalog = gateway.catalogs.for_host(&forwarded_capabilities(request.params()));
+        let params = request.params();
+        let profile = Profile::new(&forwarded_capabilities(params), &params.client_info);
+        let catalog = Arc::new(Catalog::new(&gateway.known, profile));
         let ended = CancellationToken::new();
         let (log_level, _) = watch::channel(None);
         let mut tasks = JoinSet::new();
-        let mut upstreams = Vec::with_capacity(gateway.catalogs.servers().len());
-        for server in gateway.catalogs.servers() {
+        let mut upstreams = Vec::with_capacity(gateway.known.servers().len());
+        for server in gateway.known.servers() {
             let client = Connected::open(gateway, server, link, request).map(|(connected, reader)| {
                 let client = connected.client.clone();
                 let (handshake, observer) = (request.handshake(), Arc::clone(&gateway.observer));

@@ -4,12 +4,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::event_streams::{Event, EventKind, FirstEvents, PostFormat, RequestEnd};
 use bowline_proto::server::http::{
     AcceptedFormats, PostRefusal, PostRoute, check_version, classify_post, expects_response,
 };
 use bowline_proto::wire::outgoing;
-use bowline_proto::wire::{Id, Message, ParseResult, RpcError, code, parse};
+use bowline_proto::wire::{Id, Json, Message, ParseResult, RpcError, parse};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Request, StatusCode};
@@ -185,7 +186,7 @@ fn respond_with_json(events: &[Event], is_batch: bool) -> Reply {
 
 /// The response to requests that whoever served them has dropped.
 fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
-    let error = RpcError::new(code::INTERNAL_ERROR, "the request was given up");
+    let error = given_up();
     match ids {
         [id] if !is_batch => reply::error(StatusCode::OK, Some(id), &error),
         ids => {
@@ -194,6 +195,14 @@ fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
             reply::json(StatusCode::OK, array_of(errors.iter()))
         }
     }
+}
+
+/// The error for a request whose response was not waited for, in the form in which a gateway
+/// reports a server that failed.
+fn given_up() -> RpcError {
+    let message = "bowline: the request was given up (the server may have executed it)".to_owned();
+    let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#);
+    RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }
 }
 
 fn array_of<'a>(messages: impl Iterator<Item = &'a Bytes>) -> Bytes {

@@ -186,7 +186,11 @@ async fn cn_03_canceled_request_ends_its_post() {
 async fn dropped_request_is_answered_with_an_error() {
     let server = TestServer::start().await;
     let host = server.initialize(NEWEST).await;
-    let error = json!({"code": -32603, "message": "the request was given up"});
+    let error = json!({
+        "code": -32050,
+        "message": "bowline: the request was given up (the server may have executed it)",
+        "data": {"bowline": {"cause": "closed", "execution": "unknown"}},
+    });
     let reply = host.post(&request(5, "drop", json!({}))).await;
     assert_eq!(reply.expect_json(200).await, json!({"jsonrpc": "2.0", "id": 5, "error": error}));
 }

@@ -5,11 +5,14 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
+use bowline::Server;
+use bowline::config::Transport;
 use bowline_gateway::{HttpListener, HttpSettings};
 use tokio::net::TcpListener;
 
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
+use crate::print::units;
 use crate::serve_token;
 use crate::settings::Settings;
 
@@ -22,19 +25,32 @@ pub(super) struct Listener {
 }
 
 /// Opens the socket.
-pub(super) async fn open(args: &ListenArgs, settings: &Settings, served: &str) -> Outcome<Listener> {
+pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Server]) -> Outcome<Listener> {
+    let served = &units::count(servers.len(), "server");
+    let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
+    let http = http_settings(args, has_processes);
     #[cfg(unix)]
     if let Some(path) = &args.socket {
-        return open_unix(args, settings, served, path);
+        return open_unix(http, settings, served, path);
     }
-    open_tcp(args, settings, served).await
+    open_tcp(args, http, settings, served).await
 }
 
-fn http_settings(args: &ListenArgs) -> HttpSettings {
-    HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned())
+fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
+    let settings =
+        HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned());
+    if has_processes { settings.with_max_sessions(MAX_SESSIONS_WITH_PROCESSES) } else { settings }
 }
 
-async fn open_tcp(args: &ListenArgs, settings: &Settings, served: &str) -> Outcome<Listener> {
+/// Most sessions if servers are processes, of which each session has its own.
+const MAX_SESSIONS_WITH_PROCESSES: usize = 100;
+
+async fn open_tcp(
+    args: &ListenArgs,
+    mut http: HttpSettings,
+    settings: &Settings,
+    served: &str,
+) -> Outcome<Listener> {
     let address = args.address;
     if !address.ip().is_loopback() && !args.allow_remote {
         return Err(Failure::usage_hint(
@@ -52,7 +68,6 @@ async fn open_tcp(args: &ListenArgs, settings: &Settings, served: &str) -> Outco
         (Some(token), Some(path))
     };
     let socket = TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?;
-    let mut http = http_settings(args);
     if let Some(token) = &token {
         http = http.with_bearer_token(token);
     }
@@ -92,7 +107,7 @@ fn token_path(args: &ListenArgs, settings: &Settings) -> Outcome<PathBuf> {
 }
 
 #[cfg(unix)]
-fn open_unix(args: &ListenArgs, settings: &Settings, served: &str, path: &Path) -> Outcome<Listener> {
+fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path) -> Outcome<Listener> {
     let failure = |error: &io::Error| {
         let message = format!("cannot listen on {}: {error}", path.display());
         match error.kind() {
@@ -103,8 +118,8 @@ fn open_unix(args: &ListenArgs, settings: &Settings, served: &str, path: &Path) 
         }
     };
     let socket = bind_private(path).map_err(|error| failure(&error))?;
-    let file = SocketFile(path.to_owned());
-    let http = HttpListener::unix(socket, http_settings(args));
+    let file = SocketFile::new(path);
+    let http = HttpListener::unix(socket, http);
     settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
     Ok(Listener { http, _socket_file: Some(file) })
 }
@@ -136,13 +151,32 @@ fn bind_private(path: &Path) -> io::Result<tokio::net::UnixListener> {
     tokio::net::UnixListener::from_std(socket)
 }
 
-/// The file of a Unix socket, removed when this is dropped.
+/// The file of a Unix socket, removed when this is dropped, unless it is another one by then.
 #[cfg(unix)]
-struct SocketFile(PathBuf);
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: Option<(u64, u64)>,
+}
+
+#[cfg(unix)]
+impl SocketFile {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), identity: file_identity(path) }
+    }
+}
+
+#[cfg(unix)]
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
+}
 
 #[cfg(unix)]
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if self.identity.is_some() && file_identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

@@ -16,7 +16,8 @@ fn tools(names: &[&str]) -> ServerLists {
 }
 
 fn build(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Snapshot {
-    Snapshot::build(servers, Naming::default(), &Snapshot::default())
+    let configured: Vec<_> = servers.iter().map(|(server, _)| &**server).collect();
+    Snapshot::build(servers, &configured, Naming::default(), &mut NameOwners::default())
 }
 
 fn listed(snapshot: &Snapshot, kind: ListKind) -> Value {
@@ -57,14 +58,12 @@ fn elements_pass_byte_for_byte() {
 }
 
 #[test]
-fn a_version_changes_only_with_its_list() {
+fn lists_are_compared_one_by_one() {
     let first = build(&[server("a", tools(&["x"]))]);
-    let same = Snapshot::build(&[server("a", tools(&["x"]))], Naming::default(), &first);
-    let other = Snapshot::build(&[server("a", tools(&["y"]))], Naming::default(), &same);
-    let version = |snapshot: &Snapshot| snapshot.version(ListKind::Tools);
-    assert_eq!(version(&same), version(&first));
-    assert_eq!(version(&other), version(&first) + 1);
-    assert_eq!(other.version(ListKind::Prompts), first.version(ListKind::Prompts));
+    let same = build(&[server("a", tools(&["x"]))]);
+    let other = build(&[server("a", tools(&["y"]))]);
+    assert!(first.has_same(ListKind::Tools, &same) && !first.has_same(ListKind::Tools, &other));
+    assert!(first.has_same(ListKind::Prompts, &other));
 }
 
 /// GW-14, AP-02: a URI that two servers have is told apart everywhere that it appears.
@@ -100,7 +99,30 @@ fn gw_14_shared_uris_are_qualified() {
     assert_eq!((&*target.server, &*target.name), ("b", "db://7"));
     assert_eq!(snapshot.resource("bowline://nobody/db://7"), None);
     assert_eq!(snapshot.resource("file:///a"), None);
-    assert_eq!(snapshot.exposed_uri("a", "file:///a"), Some("bowline://a/file:///a"));
+    assert_eq!(snapshot.exposed_uri("a", "file:///a").unwrap(), "bowline://a/file:///a");
+    // A link to what no server lists, below a template that both have.
+    assert_eq!(snapshot.exposed_uri("b", "db://8").unwrap(), "bowline://b/db://8");
+    assert_eq!(snapshot.exposed_uri("b", "other://8"), None);
+}
+
+/// A server cannot stand in for another by listing a URI of the form that the gateway makes.
+#[test]
+fn uris_that_look_qualified_are_qualified() {
+    let shared =
+        ServerLists { resources: items(json!([{"uri": "x://1", "name": "real"}])), ..ServerLists::default() };
+    let evil = ServerLists {
+        resources: items(
+            json!([{"uri": "x://1", "name": "e"}, {"uri": "bowline://one/x://1", "name": "fake"}]),
+        ),
+        ..ServerLists::default()
+    };
+    let snapshot = build(&[server("evil", evil), server("one", shared)]);
+    let listed = listed(&snapshot, ListKind::Resources);
+    let real =
+        listed["resources"].as_array().unwrap().iter().find(|item| item["uri"] == "bowline://one/x://1");
+    assert_eq!(real.unwrap()["name"], "real");
+    let target = snapshot.resource("bowline://evil/bowline://one/x://1").unwrap();
+    assert_eq!((&*target.server, &*target.name), ("evil", "bowline://one/x://1"));
 }
 
 #[test]

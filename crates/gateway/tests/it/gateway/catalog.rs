@@ -164,8 +164,7 @@ async fn gw_12_lists_do_not_depend_on_the_connection() {
     let mut lines = Vec::new();
     for _ in 0..2 {
         let mut host = TestHost::join_with(&gateway, json!({})).await;
-        host.send_request("list", "tools/list", Value::Null).await;
-        lines.push(host.response("list").await.to_string());
+        lines.push(host.result("tools/list", Value::Null).await["tools"].to_string());
     }
     assert_eq!(lines[0], lines[1]);
 }
@@ -186,4 +185,29 @@ async fn hosts_with_other_capabilities_have_their_own_lists() {
     assert_eq!(second.tools().await, ["echo", "new"]);
     assert_eq!(first.tools().await, ["echo"], "nobody announced a change");
     assert!(first.is_silent().await);
+}
+
+/// A server may offer something to one session alone: others do not see it, and it is not
+/// remembered for the next.
+#[tokio::test]
+async fn what_one_session_is_offered_others_do_not_see() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let gateway = gateway([at("one", &server)]);
+    let mut alice = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(alice.tools().await, ["echo"]);
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, TEST_TIMEOUT).await;
+    server.edit(|script| script.tool("secret"));
+    server.announce_tools();
+    alice.notification("notifications/tools/list_changed").await;
+    assert_eq!(alice.tools().await, ["echo", "secret"]);
+    server.edit(|script| script.without_tool("secret"));
+    let mut bob = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(bob.tools().await, ["echo"], "it is not what alice has");
+    assert_eq!(alice.tools().await, ["echo", "secret"], "nobody told her of a change");
+    // A change that only his connection is told of is his.
+    server.edit(|script| script.tool("other"));
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 1, TEST_TIMEOUT).await;
+    server.announce_tools();
+    bob.notification("notifications/tools/list_changed").await;
+    assert_eq!(bob.tools().await, ["echo", "other"]);
 }
