@@ -1,16 +1,15 @@
-//! Tells a host which of its lists have changed.
+//! Tells hosts which of their lists have changed.
 
 use std::time::Duration;
 
 use bowline::types::method;
 use bowline_server::{Handshake, HostLink};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::catalog::{Catalog, ListKind, Snapshot};
 
-/// Sends change notifications to a host that knows `seen`, until the catalog is dropped. Changes
-/// are collected, and a list that is what it was is not announced: so a server that comes and goes
-/// is not heard of.
+/// Sends change notifications to a host that knows `seen`, until the catalog is dropped.
 pub(super) async fn announce_changes(
     catalog: &Catalog,
     link: &HostLink,
@@ -20,22 +19,48 @@ pub(super) async fn announce_changes(
     if !handshake.wait_until_ready().await {
         return;
     }
-    let mut changes = catalog.changes();
-    let mut announced = versions(seen);
-    loop {
-        changes.borrow_and_update();
-        let current = versions(&catalog.snapshot());
-        for (method, lists) in ANNOUNCEMENTS {
-            let version = |versions: &[u64; 4]| lists.iter().map(|list| versions[list.index()]).sum::<u64>();
-            if version(&current) != version(&announced) {
-                link.notify(method, None).await;
+    let mut changes = ListChanges::since(catalog, seen);
+    while let Some(methods) = changes.next().await {
+        for method in methods {
+            link.notify(method, None).await;
+        }
+    }
+}
+
+/// The changes of the lists of a catalog. They are collected, and a list that is what it was has not
+/// changed: so a server that comes and goes is not heard of.
+pub(super) struct ListChanges<'a> {
+    catalog: &'a Catalog,
+    changes: watch::Receiver<u64>,
+    announced: [u64; 4],
+}
+
+impl<'a> ListChanges<'a> {
+    /// The changes for a host that knows `seen`.
+    pub(super) fn since(catalog: &'a Catalog, seen: &Snapshot) -> Self {
+        Self { catalog, changes: catalog.changes(), announced: versions(seen) }
+    }
+
+    /// Waits until lists have changed. Returns the methods of the notifications about them, or
+    /// `None` when the catalog is dropped.
+    ///
+    /// Dropping the future loses no change.
+    pub(super) async fn next(&mut self) -> Option<Vec<&'static str>> {
+        loop {
+            self.changes.borrow_and_update();
+            let current = versions(&self.catalog.snapshot());
+            let announced = std::mem::replace(&mut self.announced, current);
+            let has_changed = |lists: &[ListKind]| {
+                lists.iter().any(|list| current[list.index()] != announced[list.index()])
+            };
+            let changed = ANNOUNCEMENTS.into_iter().filter(|(_, lists)| has_changed(lists));
+            let methods: Vec<_> = changed.map(|(method, _)| method).collect();
+            if !methods.is_empty() {
+                return Some(methods);
             }
+            self.changes.changed().await.ok()?;
+            sleep(CHANGE_WINDOW).await;
         }
-        announced = current;
-        if changes.changed().await.is_err() {
-            return;
-        }
-        sleep(CHANGE_WINDOW).await;
     }
 }
 
