@@ -80,8 +80,13 @@ impl SharedUpstreams {
         let mut ticks = interval(SWEEP_INTERVAL);
         loop {
             ticks.tick().await;
-            self.close_where(|entry| entry.users == 0 && entry.idle_since.elapsed() >= IDLE_TIMEOUT);
+            self.close_idle_at(Instant::now());
         }
+    }
+
+    fn close_idle_at(&self, now: Instant) {
+        let is_idle = |entry: &Entry| now.saturating_duration_since(entry.idle_since) >= IDLE_TIMEOUT;
+        self.close_where(|entry| entry.users == 0 && is_idle(entry));
     }
 
     /// Closes all connections, and waits until they are closed.
@@ -130,5 +135,68 @@ impl Drop for UpstreamLease {
             entry.users = entry.users.saturating_sub(1);
             entry.idle_since = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_proto::server::handshake::implementation;
+
+    use super::super::Gateway;
+    use super::*;
+
+    fn shared() -> Arc<SharedUpstreams> {
+        SharedUpstreams::new(Gateway::builder([]).build().0)
+    }
+
+    fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
+        shared.lease(Some(&implementation(name, "1")))
+    }
+
+    fn names(shared: &SharedUpstreams) -> usize {
+        shared.by_client.lock().len()
+    }
+
+    #[tokio::test]
+    async fn the_number_of_names_is_bounded() {
+        let shared = shared();
+        let mut held: Vec<_> = (0..MAX_CLIENTS).map(|number| lease(&shared, &number.to_string())).collect();
+        // All are in use, so others share the connections of the gateway itself.
+        let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
+        assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
+        assert_eq!(*first.client, *server_info().as_str());
+        let anonymous = shared.lease(None);
+        let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
+        for other in [&anonymous, &large] {
+            assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
+        }
+        assert_eq!(names(&shared), MAX_CLIENTS + 1);
+        let known = lease(&shared, "0");
+        assert!(Arc::ptr_eq(&known.upstreams, &held[0].upstreams));
+        // The name that is unused for the longest time makes room.
+        drop(held.pop());
+        drop(held.pop());
+        drop([first, second, anonymous, large]);
+        let next = lease(&shared, "x");
+        assert_eq!(*next.client, *implementation("x", "1").as_str());
+        let oldest = implementation(&(MAX_CLIENTS - 1).to_string(), "1");
+        assert!(!shared.by_client.lock().contains_key(oldest.as_str()));
+        assert_eq!(names(&shared), MAX_CLIENTS + 1);
+    }
+
+    #[tokio::test]
+    async fn connections_are_closed_when_nobody_has_used_them_for_long() {
+        let shared = shared();
+        let (used, idle) = (lease(&shared, "used"), lease(&shared, "idle"));
+        drop(idle);
+        let now = Instant::now();
+        shared.close_idle_at(now);
+        assert_eq!(names(&shared), 2);
+        shared.close_idle_at(now + IDLE_TIMEOUT);
+        assert_eq!(names(&shared), 1);
+        assert!(Arc::ptr_eq(&lease(&shared, "used").upstreams, &used.upstreams));
+        drop(used);
+        shared.close().await;
+        assert_eq!(names(&shared), 0);
     }
 }
