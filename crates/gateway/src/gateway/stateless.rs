@@ -14,6 +14,7 @@ use bowline_proto::server::modern::results::{complete_result, error_for_modern_h
 use bowline_proto::wire::meta;
 use bowline_proto::wire::object::Edit;
 use bowline_server::StatelessRequest;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,12 +34,23 @@ pub(super) struct StatelessHosts {
     requests: TaskTracker,
     /// Canceled when subscriptions are to end.
     stopping: CancellationToken,
+    /// A permit is a resource whose changes a host wants.
+    watches: Arc<Semaphore>,
 }
+
+/// Most resources whose changes hosts without a session want, of all together. No more are granted.
+const MAX_WATCHES: usize = 10_000;
 
 impl StatelessHosts {
     pub(super) fn new(gateway: Arc<Shared>) -> Self {
         let upstreams = SharedUpstreams::new(Arc::clone(&gateway));
-        Self { gateway, upstreams, requests: TaskTracker::new(), stopping: CancellationToken::new() }
+        Self {
+            gateway,
+            upstreams,
+            requests: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            watches: Arc::new(Semaphore::new(MAX_WATCHES)),
+        }
     }
 
     /// Serves a request in its own task, which ends with the connection of the host.

@@ -1,10 +1,11 @@
 //! Hosts of revision 2026-07-28: each request on its own, beside hosts with sessions.
 
+use bowline_proto::wire::Json;
 use bowline_server::HttpSettings;
 use serde_json::{Value, json};
 
-use crate::http_client::{HttpClient, TestReply, soon};
-use crate::test_server::{Report, TestServer, notification, refusal, request, result};
+use crate::http_client::{HttpClient, TEST_TIMEOUT, TestReply, soon};
+use crate::test_server::{Report, TestServer, bind, notification, refusal, request, result};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -225,4 +226,48 @@ async fn a_listener_without_takers_knows_no_modern_hosts() {
     let server = TestServer::start().await;
     let refused = send(&server.client, 1, "server/discover", json!({})).await.expect_json(400).await;
     assert_eq!(refused, refusal(-32600, "the MCP-Session-Id header is missing"));
+}
+
+/// A host that does not read loses what may be dropped, and nothing else.
+#[tokio::test]
+async fn notifications_that_may_be_dropped_do_not_wait_for_the_host() {
+    let server = TestServer::start_both(HttpSettings::new()).await;
+    for (method, is_complete) in [("burst", false), ("flood", true)] {
+        let params = json!({"count": 16, "bytes": 1_000_000});
+        let text = send(&server.client, 1, method, params).await.expect_events().text().await;
+        let events: Vec<&str> = text.split("\n\n").filter(|event| !event.is_empty()).collect();
+        assert_eq!(events.len() == 17, is_complete, "{method}: {}", events.len());
+        let last = events.last().unwrap().strip_prefix("event: message\ndata: ").unwrap();
+        assert_eq!(serde_json::from_str::<Value>(last).unwrap(), result(1, json!({})));
+    }
+}
+
+#[tokio::test]
+async fn a_graceful_stop_waits_for_open_requests_and_refuses_others() {
+    let listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let mut requests = listener.accept_stateless();
+    let open = {
+        let client = client.clone();
+        tokio::spawn(async move { send(&client, 1, "echo", json!({})).await.expect_json(200).await })
+    };
+    let request = soon(requests.next()).await.expect("a request");
+    listener.drain();
+    assert!(soon(requests.next()).await.is_none(), "no more are accepted");
+    let refused = send(&client, 2, "echo", json!({})).await;
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    assert_eq!(refused.expect_json(503).await, error(2, -32603, "no more requests are accepted"));
+    let stopping = tokio::spawn(listener.shut_down(TEST_TIMEOUT * 10));
+    request.spawn(|request| async move { request.request.respond(Ok(&Json::empty_object())).await });
+    assert_eq!(soon(open).await.unwrap(), result(1, json!({})));
+    soon(stopping).await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_that_nobody_takes_are_answered() {
+    let listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    drop(listener.accept_stateless());
+    let refused = send(&client, 1, "echo", json!({})).await.expect_json(503).await;
+    assert_eq!(refused, error(1, -32603, "no more requests are accepted"));
 }

@@ -8,6 +8,7 @@
 //! | `hang` | never responds |
 //! | `drop` | is dropped without a response |
 //! | `flood` | sends `count` notifications of `bytes` bytes as a part of itself, then responds |
+//! | `burst` | the same, with notifications that may be dropped |
 //!
 //! | notification | what it does |
 //! |---|---|
@@ -219,11 +220,15 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
             Ok(encode(&json!({"said": params["steps"]})))
         }
         "ask" => request.send_request("roots/list", &Json::empty_object()).await,
-        "flood" => {
+        "flood" | "burst" => {
             let text = "x".repeat(usize::try_from(params["bytes"].as_u64().unwrap()).unwrap());
             let params_of = |number| encode(&json!({"data": text, "number": number}));
             for number in 0..params["count"].as_u64().unwrap() {
-                request.notify("notifications/message", Some(&params_of(number))).await;
+                let params = params_of(number);
+                match method {
+                    "flood" => request.notify("notifications/message", Some(&params)).await,
+                    _ => request.try_notify("notifications/message", Some(&params)),
+                }
             }
             Ok(Json::empty_object())
         }

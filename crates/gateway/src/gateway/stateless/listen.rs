@@ -1,6 +1,7 @@
 //! `subscriptions/listen`: changes of lists and resources, until the host closes its connection.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bowline::Subscription;
 use bowline::types::method;
@@ -69,9 +70,9 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     }
 }
 
-/// Subscribes to resources of servers. Returns those whose server agreed in time; their changes are
-/// sent to `updates` by tasks in `watching`.
-async fn watch_resources(
+/// Subscribes to resources of servers, as far as there is room. Returns those whose server agreed in
+/// time; their changes are sent to `updates` by tasks in `watching`.
+pub(super) async fn watch_resources(
     hosts: &StatelessHosts,
     (lease, snapshot): (&UpstreamLease, &Snapshot),
     wanted: BTreeSet<Box<str>>,
@@ -85,16 +86,21 @@ async fn watch_resources(
         let Some(Ok(connected)) = lease.get(&target.server).map(|upstream| upstream.connected()) else {
             continue;
         };
+        let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
         let client = connected.client.clone();
         subscribing.spawn(async move {
             let subscription = timeout(wait, client.subscribe(&target.name)).await.ok()?.ok()?;
-            Some((uri, target.name, subscription))
+            Some((uri, target.name, subscription, permit))
         });
     }
     let mut granted = BTreeSet::new();
     while let Some(subscribed) = subscribing.join_next().await {
-        if let Ok(Some((uri, own, subscription))) = subscribed {
-            watching.spawn(forward_changes(subscription, (uri.clone(), own), updates.clone()));
+        if let Ok(Some((uri, own, subscription, permit))) = subscribed {
+            let forwarding = forward_changes(subscription, (uri.clone(), own), updates.clone());
+            watching.spawn(async move {
+                forwarding.await;
+                drop(permit);
+            });
             granted.insert(uri);
         }
     }

@@ -1,7 +1,14 @@
 //! Tests of what passes between modern hosts and servers.
 
-use bowline_proto::revision::Revision;
+use std::time::Duration;
 
+use bowline::Server;
+use bowline_proto::revision::Revision;
+use bowline_testkit as testkit;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::super::Gateway;
 use super::*;
 
 fn forwarded(params: &str) -> Option<String> {
@@ -38,4 +45,25 @@ fn gw_16_errors_have_codes_of_the_revision() {
     }
     let odd = modern_answer("tools/call", Ok(Json::try_from("[]").unwrap())).unwrap_err();
     assert_eq!(odd.code, -32603);
+}
+
+#[tokio::test]
+async fn the_number_of_watched_resources_is_bounded() {
+    let server = testkit::server().legacy().resource("x://a", "a").resource("x://b", "b").run().await;
+    let configured = Server::http("one", server.url()).build().unwrap();
+    let mut hosts = StatelessHosts::new(Gateway::builder([configured]).build().0);
+    hosts.watches = Arc::new(Semaphore::new(1));
+    let lease = hosts.upstreams.lease(None);
+    lease.catalog.wait_until_known(Duration::from_secs(20)).await;
+    let snapshot = lease.catalog.snapshot();
+    let wanted = || ["x://a".into(), "x://b".into()].into();
+    let (sender, _updates) = mpsc::channel(1);
+    let mut watching = JoinSet::new();
+    let watch = async |watching: &mut JoinSet<()>| {
+        listen::watch_resources(&hosts, (&lease, &snapshot), wanted(), sender.clone(), watching).await
+    };
+    assert_eq!(watch(&mut watching).await, ["x://a".into()].into());
+    assert_eq!(watch(&mut watching).await, [].into(), "there is no room");
+    watching.shutdown().await;
+    assert_eq!(watch(&mut watching).await, ["x://a".into()].into(), "there is room again");
 }
