@@ -6,6 +6,8 @@ mod lists;
 mod request;
 mod route;
 mod session;
+mod shared_upstreams;
+mod stateless;
 mod subscriptions;
 mod upstream;
 
@@ -22,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::error_response::LoginCommand;
 use session::HostSession;
+use stateless::StatelessHosts;
 
 pub use lists::STALE_SERVERS;
 
@@ -38,6 +41,8 @@ pub use lists::STALE_SERVERS;
 ///   [`UNREACHABLE`](crate::UNREACHABLE) that says whether the server can have executed them.
 /// - Each session of a host has its own connection to each server, with the name and capabilities
 ///   of that host. So what a server asks or announces reaches the host that it is meant for.
+/// - Hosts of revision 2026-07-28 have no session. Those of the same name and version share
+///   connections, over which servers can ask nothing.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -93,7 +98,7 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// Serves every host that `listener` accepts, until `stop` resolves. Then no more are accepted,
+    /// Serves every host that `listener` accepts, of all revisions, until `stop` resolves. Then no more are accepted,
     /// open requests get at most `drain_timeout` for their responses, and everything is shut down
     /// as in [`Gateway::serve`].
     ///
@@ -104,7 +109,14 @@ impl Gateway {
         drain_timeout: Duration,
         stop: impl Future<Output = ()>,
     ) {
+        let mut requests = listener.accept_stateless();
+        let stateless = StatelessHosts::new(Arc::clone(&self.0));
         let sessions = TaskTracker::new();
+        let accept_stateless = async {
+            while let Some(request) = requests.next().await {
+                stateless.serve(request);
+            }
+        };
         let accept = async {
             while let Some(host) = listener.accept().await {
                 let gateway = self.clone();
@@ -112,13 +124,17 @@ impl Gateway {
             }
         };
         tokio::select! {
-            () = accept => {}
+            ((), ()) = async { tokio::join!(accept, accept_stateless) } => {}
+            () = stateless.close_idle() => {}
             () = stop => {}
         }
+        stateless.end_subscriptions();
+        drop(requests);
         // This ends the sessions, and with each of them what serves it.
         listener.shut_down(drain_timeout).await;
         sessions.close();
         sessions.wait().await;
+        stateless.close().await;
     }
 }
 

@@ -1,9 +1,10 @@
 //! Hosts over Streamable HTTP, revisions 2024-11-05 to 2025-11-25, and over HTTP+SSE: each session
-//! is a [`Host`](crate::Host).
+//! is a [`Host`](crate::Host). Hosts of 2026-07-28 have no session: each of their requests is a
+//! [`StatelessRequest`](crate::StatelessRequest), on the same endpoint.
 //!
 //! | request | meaning |
 //! |---|---|
-//! | `POST /mcp` | messages of the host; `initialize` without a session id begins a session |
+//! | `POST /mcp` | messages of the host; `initialize` without a session id begins a session; a message of 2026-07-28 needs none |
 //! | `GET /mcp` | the event stream of the session, or with `Last-Event-ID` a stream that broke |
 //! | `DELETE /mcp` | ends the session |
 //! | `GET /sse` | HTTP+SSE, if configured: begins a session with its only event stream |
@@ -17,6 +18,7 @@
 mod bearer;
 mod connection;
 mod delete;
+mod end_session;
 mod event_body;
 mod get;
 mod listener;
@@ -31,9 +33,11 @@ mod site;
 mod socket;
 mod source;
 mod sse;
+mod stateless;
 mod ticket;
 
 pub use listener::HttpListener;
+pub(crate) use request_body::BodyMemory;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;

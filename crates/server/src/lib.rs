@@ -32,6 +32,7 @@ mod http;
 mod link;
 mod open_request;
 mod output;
+mod stateless;
 mod stdin;
 mod stdout;
 
@@ -40,3 +41,4 @@ pub use host::{Host, HostEvent};
 pub use http::{HttpListener, HttpSettings};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
+pub use stateless::{StatelessRequest, StatelessRequests};

@@ -178,7 +178,7 @@ impl HostLink {
     }
 
     /// Sends a message if that needs no waiting.
-    fn try_send(&self, frame: &Frame, kind: EventKind, stream: StreamId) {
+    pub(crate) fn try_send(&self, frame: &Frame, kind: EventKind, stream: StreamId) {
         match &self.0.output {
             Output::Pipe { writer, .. } => drop(writer.try_send(frame, Urgency::Immediate)),
             Output::Http(session) => session.try_send(stream, &Event { data: frame.body(), kind }),
@@ -189,6 +189,14 @@ impl HostLink {
     pub(crate) fn record_offer(&self, result: &Json) {
         if let Output::Http(session) = &self.0.output {
             session.record_offer(result);
+        }
+    }
+
+    /// Takes note of the error with which a request is about to be answered, on which the status of
+    /// its response over HTTP may depend.
+    pub(crate) fn record_error(&self, error: &RpcError) {
+        if let Output::Http(session) = &self.0.output {
+            session.record_error(error);
         }
     }
 
@@ -237,7 +245,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// The stream for messages that belong to the request of `post`.
-fn stream_of(post: Option<&PostTicket>) -> StreamId {
+pub(crate) fn stream_of(post: Option<&PostTicket>) -> StreamId {
     post.map_or(StreamId::STANDALONE, PostTicket::stream)
 }
 

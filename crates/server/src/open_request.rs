@@ -5,13 +5,13 @@ use std::future::Future;
 
 use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::requests::{RequestKey, Turn};
-use bowline_proto::wire::outgoing;
+use bowline_proto::wire::outgoing::{self, Frame};
 use bowline_proto::wire::{Id, Json, RpcError};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::http::{CancelFlag, PostTicket};
-use crate::link::HostLink;
+use crate::link::{HostLink, stream_of};
 
 /// A request of the host that has no response yet. Dropping it ends it without one.
 #[derive(Debug)]
@@ -48,6 +48,9 @@ impl OpenRequest {
 
     /// Sends the response. Only the first one is sent, and none after a cancellation.
     pub async fn respond(&self, outcome: Result<&Json, &RpcError>) {
+        if let Err(error) = outcome {
+            self.link.record_error(error);
+        }
         if let Some(frame) = self.link.with_session(|session| session.respond(self.key, &self.id, outcome)) {
             self.link.send(&frame, EventKind::Response, self.post.as_ref()).await;
         }
@@ -56,8 +59,19 @@ impl OpenRequest {
     /// Sends a notification that belongs to this request, such as its progress. Over HTTP it goes
     /// onto the event stream of the request, and reaches nobody after the response.
     pub async fn notify(&self, method: &str, params: Option<&Json>) {
+        self.send_notification(&outgoing::notification(method, params)).await;
+    }
+
+    /// Sends a notification that belongs to this request, as [`OpenRequest::notify`] does.
+    pub async fn send_notification(&self, notification: &Frame) {
+        self.link.send(notification, EventKind::Notification, self.post.as_ref()).await;
+    }
+
+    /// Sends a notification that belongs to this request if the host reads fast enough. Otherwise
+    /// the notification is dropped.
+    pub fn try_notify(&self, method: &str, params: Option<&Json>) {
         let frame = outgoing::notification(method, params);
-        self.link.send(&frame, EventKind::Notification, self.post.as_ref()).await;
+        self.link.try_send(&frame, EventKind::Notification, stream_of(self.post.as_ref()));
     }
 
     /// Sends a request that belongs to this one to the host, and waits for its response. Over HTTP

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline::Json;
+use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
 use super::names::expose;
@@ -23,6 +24,8 @@ pub(crate) struct Snapshot {
     templates: HashMap<Box<str>, Target>,
     /// The URIs of each server that other servers have too, and their exposed form.
     qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>>,
+    /// The arguments of tools that headers repeat, by exposed name. Tools without any are left out.
+    header_annotations: HashMap<Box<str>, HeaderAnnotations>,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
     /// Instructions of the servers, merged.
@@ -91,6 +94,12 @@ impl Snapshot {
             ListKind::Resources => self.resources.get(name),
             ListKind::Templates => self.templates.get(name),
         }
+    }
+
+    /// The arguments of the tool with this exposed name that headers repeat, if it has any.
+    // GW-03
+    pub(crate) fn header_annotations(&self, tool: &str) -> Option<&HeaderAnnotations> {
+        self.header_annotations.get(tool)
     }
 
     /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
@@ -169,6 +178,13 @@ impl Snapshot {
             // An element that a server lists twice is exposed once.
             if table.insert(exposed.as_str().into(), target).is_some() {
                 continue;
+            }
+            if kind == ListKind::Tools
+                && let Some(schema) = item.member("inputSchema")
+                && let Ok(annotations) = HeaderAnnotations::from_schema(&schema)
+                && !annotations.is_empty()
+            {
+                self.header_annotations.insert(exposed.as_str().into(), annotations);
             }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
             items.push(self.with_exposed_app(server, item));

@@ -8,6 +8,7 @@ use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
+use super::Shared;
 use super::lists::list;
 use super::route::{Route, route};
 use super::session::HostSession;
@@ -29,7 +30,7 @@ impl HostSession {
         method: Box<str>,
         params: Option<Json>,
     ) {
-        if !upstreams.handshake().wait_until_answered().await {
+        if !upstreams.wait_until_accepted().await {
             return request.respond(Err(&error_response::initialize_failed())).await;
         }
         let open = OpenCall::new(request);
@@ -44,25 +45,11 @@ impl HostSession {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let catalog = &upstreams.catalog;
-        let mut snapshot = catalog.snapshot();
-        let mut routed = route(&snapshot, method, params.clone());
-        if let Route::Refuse(_) | Route::Search { .. } = routed {
-            // It may be of a server whose lists were never fetched.
-            catalog.wait_until_known(self.gateway.list_wait).await;
-            snapshot = catalog.snapshot();
-            routed = route(&snapshot, method, params.clone());
-        }
-        match routed {
-            Route::List(kind) => Ok(list(catalog, kind, self.gateway.list_wait).await),
-            Route::Forward { server, params } => {
-                let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
-                forward(upstream, &snapshot, open, method, params).await
-            }
-            Route::Search { uri } => search(upstreams, &snapshot, open, &uri, params).await,
-            Route::Subscribe(target) => self.subscribe(upstreams, &target, params.as_ref()).await,
-            Route::Unsubscribe { uri } => {
-                upstreams.subscriptions.end(&uri);
+        let call = RoutedCall::new(&self.gateway, upstreams, method, params.clone()).await;
+        match call.route {
+            Route::Subscribe(ref target) => self.subscribe(upstreams, target, params.as_ref()).await,
+            Route::Unsubscribe { ref uri } => {
+                upstreams.subscriptions.end(uri);
                 Ok(Json::empty_object())
             }
             Route::SetLevel => {
@@ -72,11 +59,7 @@ impl HostSession {
                 upstreams.set_log_level(level.ok_or_else(missing)?);
                 Ok(Json::empty_object())
             }
-            Route::Unknown => {
-                let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
-                forward(only, &snapshot, open, method, params).await
-            }
-            Route::Refuse(error) => Err(error),
+            _ => call.answer(open, params).await,
         }
     }
 
@@ -106,6 +89,61 @@ impl HostSession {
             }
         });
         Ok(Json::empty_object())
+    }
+}
+
+/// A request of a host, and what is done with it.
+pub(super) struct RoutedCall<'a> {
+    gateway: &'a Shared,
+    upstreams: &'a Upstreams,
+    snapshot: Arc<Snapshot>,
+    method: &'a str,
+    route: Route,
+}
+
+impl<'a> RoutedCall<'a> {
+    /// Decides what is done with a request.
+    pub(super) async fn new(
+        gateway: &'a Shared,
+        upstreams: &'a Upstreams,
+        method: &'a str,
+        params: Option<Json>,
+    ) -> Self {
+        let catalog = &upstreams.catalog;
+        let mut snapshot = catalog.snapshot();
+        let mut routed = route(&snapshot, method, params.clone());
+        if let Route::Refuse(_) | Route::Search { .. } = routed {
+            // It may be of a server whose lists were never fetched.
+            catalog.wait_until_known(gateway.list_wait).await;
+            snapshot = catalog.snapshot();
+            routed = route(&snapshot, method, params);
+        }
+        Self { gateway, upstreams, snapshot, method, route: routed }
+    }
+
+    /// The lists by which it was decided.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Answers a request that changes nothing of the session of its host. Other methods are unknown
+    /// here.
+    pub(super) async fn answer(self, open: &Arc<OpenCall>, params: Option<Json>) -> HandlerResult {
+        let Self { gateway, upstreams, snapshot, method, route } = self;
+        match route {
+            Route::List(kind) => Ok(list(&upstreams.catalog, kind, gateway.list_wait).await),
+            Route::Forward { server, params } => {
+                let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
+                forward(upstream, &snapshot, open, method, params).await
+            }
+            Route::Search { uri } => search(upstreams, &snapshot, open, &uri, params).await,
+            Route::Unknown => {
+                let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
+                forward(only, &snapshot, open, method, params).await
+            }
+            Route::Refuse(error) => Err(error),
+            Route::Subscribe(_) | Route::Unsubscribe { .. } | Route::SetLevel => Err(unknown_method(method)),
+        }
     }
 }
 

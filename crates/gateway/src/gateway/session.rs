@@ -8,9 +8,10 @@ use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::upstream::Upstreams;
+use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
+use crate::handshake::forwarded_capabilities;
 
 /// The state of one session, shared by its requests.
 pub(super) struct HostSession {
@@ -72,7 +73,12 @@ impl HostSession {
     fn initialize(self: &Arc<Self>, request: InitializeRequest) {
         let params = request.params();
         tracing::info!(host = params.client_info.as_str(), revision = %params.revision, "a host is here");
-        let upstreams = Upstreams::open(&self.gateway, &self.link, &request);
+        let identity = Identity {
+            client_info: params.client_info.clone(),
+            capabilities: forwarded_capabilities(params),
+            session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
+        };
+        let upstreams = Upstreams::open(&self.gateway, identity);
         *self.upstreams.lock() = Some(Arc::clone(&upstreams));
         let session = Arc::clone(self);
         request.spawn(|request| session.answer_initialize(upstreams, request));
@@ -107,8 +113,8 @@ impl HostSession {
 
 /// How long `initialize` waits for servers that were never seen, so that it can contain their
 /// instructions.
-const INSTRUCTIONS_WAIT: Duration = Duration::from_secs(1);
+pub(super) const INSTRUCTIONS_WAIT: Duration = Duration::from_secs(1);
 /// Longer than the shutdown of a process takes: stdin closed, then TERM, then KILL.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// For messages that were queued for the host.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

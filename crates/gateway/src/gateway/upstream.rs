@@ -1,4 +1,4 @@
-//! The connections of one session of a host: one client for each server.
+//! The connections of one session of a host, or of hosts without one: one client for each server.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::{LogLevel, method};
-use bowline::{Client, ConnectionEvent, Era, Event, Json, RpcError, Server, Status, Topic};
-use bowline_server::{Handshake, HostLink, InitializeRequest};
+use bowline::{Client, ConnectionEvent, Era, Event, Json, NoHandler, RpcError, Server, Status, Topic};
+use bowline_server::{Handshake, HostLink};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -18,20 +18,37 @@ use super::Shared;
 use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile, feed};
 use crate::error_response::{self, ConnectionState, LoginCommand};
-use crate::handshake::forwarded_capabilities;
 use crate::host_handler::HostHandler;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
 use crate::open_calls::OpenCalls;
 
-/// The connections of one session.
+/// Who connections to servers are for.
+pub(super) struct Identity {
+    /// The name and version that servers are told: an `Implementation`.
+    pub(super) client_info: Json,
+    /// The capabilities that servers are told: an object.
+    pub(super) capabilities: Json,
+    /// The session of the host. `None` for hosts without one, which can be asked nothing, and are
+    /// told nothing but the progress of their calls.
+    pub(super) session: Option<SessionLink>,
+}
+
+/// A session of a host, as far as servers reach it.
+#[derive(Clone)]
+pub(super) struct SessionLink {
+    pub(super) link: HostLink,
+    pub(super) handshake: Handshake,
+}
+
+/// The connections of one session, or of hosts without one.
 pub(super) struct Upstreams {
     /// What the servers offer to this host.
     pub(super) catalog: Arc<Catalog>,
     /// In the configured order.
     all: Vec<Arc<Upstream>>,
     by_name: HashMap<Arc<str>, usize>,
-    handshake: Handshake,
+    session: Option<SessionLink>,
     pub(super) subscriptions: Subscriptions,
     log_level: watch::Sender<Option<LogLevel>>,
     tasks: Mutex<JoinSet<()>>,
@@ -60,22 +77,19 @@ pub(super) struct Connected {
 }
 
 impl Upstreams {
-    /// Starts to connect to every server with the identity of the host that sent `request`.
-    pub(super) fn open(gateway: &Arc<Shared>, link: &HostLink, request: &InitializeRequest) -> Arc<Self> {
-        let params = request.params();
-        let profile = Profile::new(&forwarded_capabilities(params), &params.client_info);
+    /// Starts to connect to every server with this identity.
+    pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
+        let profile = Profile::new(&identity.capabilities, &identity.client_info);
         let catalog = Arc::new(Catalog::new(&gateway.known, profile));
         let ended = CancellationToken::new();
         let (log_level, _) = watch::channel(None);
         let mut tasks = JoinSet::new();
         let mut upstreams = Vec::with_capacity(gateway.known.servers().len());
         for server in gateway.known.servers() {
-            let client = Connected::open(gateway, server, link, request).map(|(connected, reader)| {
+            let client = Connected::open(gateway, server, &identity).map(|(connected, reader)| {
                 let client = connected.client.clone();
-                let (handshake, observer) = (request.handshake(), Arc::clone(&gateway.observer));
-                tasks.spawn(deliver(reader, link.clone(), handshake, ended.clone(), move |event| {
-                    observer(event);
-                }));
+                let (session, observer) = (identity.session.clone(), Arc::clone(&gateway.observer));
+                tasks.spawn(deliver(reader, session, ended.clone(), move |event| observer(event)));
                 let levels = log_level.subscribe();
                 let catalog = Arc::clone(&catalog);
                 let until_end = ended.clone().run_until_cancelled_owned(async move {
@@ -98,7 +112,7 @@ impl Upstreams {
             catalog,
             by_name: by_name.collect(),
             all: upstreams,
-            handshake: request.handshake(),
+            session: identity.session,
             subscriptions: Subscriptions::default(),
             log_level,
             tasks: Mutex::new(tasks),
@@ -106,9 +120,13 @@ impl Upstreams {
         })
     }
 
-    /// The handshake of the host.
-    pub(super) fn handshake(&self) -> &Handshake {
-        &self.handshake
+    /// Waits until `initialize` of the host was accepted or refused. Returns whether the host is
+    /// served, as hosts without a session always are.
+    pub(super) async fn wait_until_accepted(&self) -> bool {
+        match &self.session {
+            Some(session) => session.handshake.wait_until_answered().await,
+            None => true,
+        }
     }
 
     /// The connection to a server.
@@ -188,27 +206,25 @@ impl Upstream {
 }
 
 impl Connected {
-    fn open(
-        gateway: &Shared,
-        server: &Server,
-        link: &HostLink,
-        request: &InitializeRequest,
-    ) -> Result<(Self, QueueReader), RpcError> {
-        let params = request.params();
+    fn open(gateway: &Shared, server: &Server, identity: &Identity) -> Result<(Self, QueueReader), RpcError> {
         let open_calls = Arc::<OpenCalls>::default();
-        let handler = HostHandler {
-            link: link.clone(),
-            open_calls: Arc::clone(&open_calls),
-            handshake: request.handshake(),
-            capabilities: forwarded_capabilities(params),
-            response_timeout: server.timeouts.max,
+        let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
+        let builder = match identity.session.clone() {
+            Some(SessionLink { link, handshake }) => {
+                let handler = HostHandler {
+                    link,
+                    open_calls: Arc::clone(&open_calls),
+                    handshake,
+                    capabilities: identity.capabilities.clone(),
+                    response_timeout: server.timeouts.max,
+                };
+                // The host speaks a legacy revision. A server that speaks both eras offers it more
+                // in the same era.
+                builder.begin_with(Era::Legacy).handler(handler)
+            }
+            None => builder.handler(NoHandler),
         };
-        let client = (gateway.client_builder)(server.clone())
-            .implementation(params.client_info.clone())
-            // The host speaks a legacy revision. A server that speaks both eras offers it more in
-            // the same era.
-            .begin_with(Era::Legacy)
-            .handler(handler)
+        let client = builder
             .open()
             .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
         let (queue, reader) = HostQueue::new(client.events());
@@ -222,8 +238,7 @@ impl Connected {
 /// Delivers what one server sends to the host.
 async fn deliver(
     mut queue: QueueReader,
-    link: HostLink,
-    handshake: Handshake,
+    session: Option<SessionLink>,
     ended: CancellationToken,
     observer: impl Fn(&ConnectionEvent),
 ) {
@@ -240,18 +255,19 @@ async fn deliver(
             observer(event);
         }
         // A host that does not read must not delay the shutdown.
-        ended.run_until_cancelled(deliver_item(item, &link, &handshake)).await;
+        ended.run_until_cancelled(deliver_item(item, session.as_ref())).await;
     }
 }
 
-async fn deliver_item(item: QueueItem, link: &HostLink, handshake: &Handshake) {
+async fn deliver_item(item: QueueItem, session: Option<&SessionLink>) {
     match item {
-        QueueItem::Progress { call, params } => {
+        QueueItem::Progress { call, params } => match (call.upgrade(), session) {
             // A call that the host canceled has no more progress.
-            if let Some(call) = call.upgrade() {
-                call.request.notify(method::PROGRESS, Some(&params)).await;
-            }
-        }
+            (None, _) => {}
+            (Some(call), Some(_)) => call.request.notify(method::PROGRESS, Some(&params)).await,
+            // One host must not delay the others that share the connection.
+            (Some(call), None) => call.request.try_notify(method::PROGRESS, Some(&params)),
+        },
         QueueItem::Event(Event::Notification(said)) => {
             // Lists are announced by the catalog, updates by their subscription, and a task is
             // followed for the host, which did not ask for it.
@@ -260,7 +276,10 @@ async fn deliver_item(item: QueueItem, link: &HostLink, handshake: &Handshake) {
                 Topic::Other => *said.method != *method::TASK,
                 _ => false,
             };
-            if is_for_host && handshake.wait_until_ready().await {
+            if is_for_host
+                && let Some(SessionLink { link, handshake }) = session
+                && handshake.wait_until_ready().await
+            {
                 link.notify(&said.method, said.params.as_ref()).await;
             }
         }

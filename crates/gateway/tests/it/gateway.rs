@@ -6,6 +6,7 @@ mod http_host;
 mod questions;
 mod recovery;
 mod resources;
+mod stateless_host;
 
 use bowline::Server;
 use bowline_gateway::Gateway;

@@ -7,4 +7,7 @@ mod post;
 
 pub use accept::AcceptedFormats;
 pub use guard::{GuardRefusal, HttpGuard};
-pub use post::{PostRefusal, PostRoute, VersionRefusal, check_version, classify_post, expects_response};
+pub use post::{
+    PostHead, PostRefusal, PostRoute, VersionRefusal, check_initialize_version, check_version, classify_post,
+    expects_response,
+};

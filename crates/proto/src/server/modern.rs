@@ -99,16 +99,7 @@ impl Refusal {
     /// The error of a server, with the status that its code has.
     // HM-11
     pub fn from_error(error: RpcError) -> Self {
-        let status = match error.code {
-            code::METHOD_NOT_FOUND => STATUS_NOT_FOUND,
-            code::PARSE_ERROR
-            | code::INVALID_REQUEST
-            | code::HEADER_MISMATCH
-            | code::MISSING_CLIENT_CAPABILITY
-            | code::UNSUPPORTED_VERSION => STATUS_BAD_REQUEST,
-            _ => STATUS_OK,
-        };
-        Self { status, error }
+        Self { status: error_status(error.code), error }
     }
 
     /// Writes the response to the request with this id. `None`: its id could not be read.
@@ -127,6 +118,20 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// The HTTP status of a response with an error of this code.
+// HM-11
+pub fn error_status(code: i64) -> u16 {
+    match code {
+        code::METHOD_NOT_FOUND => STATUS_NOT_FOUND,
+        code::PARSE_ERROR
+        | code::INVALID_REQUEST
+        | code::HEADER_MISMATCH
+        | code::MISSING_CLIENT_CAPABILITY
+        | code::UNSUPPORTED_VERSION => STATUS_BAD_REQUEST,
+        _ => STATUS_OK,
+    }
+}
 
 pub(crate) const STATUS_OK: u16 = 200;
 pub(crate) const STATUS_BAD_REQUEST: u16 = 400;

@@ -260,6 +260,12 @@ impl<R, W> Session<R, W> {
         Action::Send(outgoing::response(&id, Err(&error)))
     }
 
+    /// Opens the request of a host of 2026-07-28, which no handshake precedes. Such a session has no
+    /// other request.
+    pub fn open_stateless_request(&mut self, id: &Id) -> Result<RequestKey, RequestRefusal> {
+        self.requests.open(id, 0)
+    }
+
     /// Where the handshake stands.
     pub fn handshake(&self) -> HandshakeState {
         self.handshake

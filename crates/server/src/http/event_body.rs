@@ -13,8 +13,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::session::{Exchange, HttpSession};
-use super::sse::EndSession;
+use super::end_session::EndSession;
+use super::session::{Exchange, HttpSession, SessionKind};
 
 /// The body of an event stream.
 #[derive(Debug)]
@@ -79,10 +79,15 @@ impl EventBody {
         }
     }
 
-    /// Begins with the name of the endpoint for messages, and ends the session with the stream.
+    /// Begins with the name of the endpoint for messages.
     // HS-02
-    pub(crate) fn begin_with_endpoint(mut self, endpoint: &str, end: EndSession) -> Self {
+    pub(crate) fn begin_with_endpoint(mut self, endpoint: &str) -> Self {
         self.chunks.push_back(Bytes::from(format!("event: endpoint\ndata: {endpoint}\n\n")));
+        self
+    }
+
+    /// Ends the session with the stream.
+    pub(crate) fn end_session_with(mut self, end: EndSession) -> Self {
         self.end = Some(end);
         self
     }
@@ -121,7 +126,11 @@ impl EventBody {
     }
 
     fn push_event(&mut self, id: EventId, data: Bytes) {
-        let head = format!("id: {id}\nevent: message\ndata: ");
+        let head = match self.reader.session.kind() {
+            SessionKind::Streamable | SessionKind::Sse => format!("id: {id}\nevent: message\ndata: "),
+            // Nothing can be resumed there.
+            SessionKind::Stateless => "event: message\ndata: ".to_owned(),
+        };
         if data.len() > MAX_COPIED_BYTES {
             self.chunks.extend([head.into(), data, Bytes::from_static(b"\n\n")]);
             return;

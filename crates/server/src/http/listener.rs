@@ -17,6 +17,7 @@ use super::settings::HttpSettings;
 use super::site::Site;
 use super::socket::ListenSocket;
 use crate::host::Host;
+use crate::stateless::StatelessRequests;
 
 /// Accepts hosts over Streamable HTTP: one [`Host`] per session.
 ///
@@ -25,6 +26,8 @@ use crate::host::Host;
 ///   idle for too long, when its [`Host`] is dropped, or when `initialize` is refused.
 /// - A connection that breaks cancels nothing. The host may resume its streams as long as a bounded
 ///   log has them.
+/// - Hosts of 2026-07-28 have no session, and are served if [`HttpListener::accept_stateless`] is
+///   called. A connection of theirs that breaks cancels its request.
 /// - Requests are refused unless they address the listener by an allowed name, come from an allowed
 ///   web page or from none, and carry the token if one is set. A token is not encrypted: beyond
 ///   this machine, put a proxy with TLS in front.
@@ -95,8 +98,16 @@ impl HttpListener {
         }
     }
 
-    /// Accepts no more sessions: `initialize` is refused with 503, and `/readyz` says so. Sessions
-    /// that exist go on.
+    /// Serves hosts of revision 2026-07-28 as well, whose requests the caller takes from what this
+    /// returns. Without it they are told to begin a session. A later call replaces the earlier one.
+    pub fn accept_stateless(&self) -> StatelessRequests {
+        let (sender, requests) = mpsc::channel(MAX_WAITING_HOSTS);
+        *self.site.stateless.lock() = Some(sender);
+        StatelessRequests::new(requests, self.site.draining.clone())
+    }
+
+    /// Accepts no more sessions: `initialize` is refused with 503, as are requests of hosts without a
+    /// session, and `/readyz` says so. Sessions that exist go on.
     pub fn drain(&self) {
         self.site.draining.cancel();
     }

@@ -7,8 +7,10 @@ use std::task::Poll;
 use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::event_streams::{Event, EventKind, FirstEvents, PostFormat, RequestEnd};
 use bowline_proto::server::http::{
-    AcceptedFormats, PostRefusal, PostRoute, check_version, classify_post, expects_response,
+    AcceptedFormats, PostHead, PostRefusal, PostRoute, check_initialize_version, classify_post,
+    expects_response,
 };
+use bowline_proto::server::modern::era::names_modern_revision;
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::{Id, Json, Message, ParseResult, RpcError, parse};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -25,18 +27,19 @@ use super::request_body::{BodyMemory, read_body};
 use super::session::{HttpSession, SessionKind};
 use super::site::{Site, text_of};
 use super::source::InboundPost;
+use super::stateless::serve_stateless;
 use super::ticket::PostTicket;
 use crate::host::{Host, InboundMessage};
 
 /// A POST whose body was read.
-struct Post {
-    messages: Vec<ParseResult>,
+pub(crate) struct Post {
+    pub(crate) messages: Vec<ParseResult>,
     /// Whether its messages came in an array, as must the responses if they are JSON.
     is_batch: bool,
-    accepted: AcceptedFormats,
-    memory: BodyMemory,
+    pub(crate) accepted: AcceptedFormats,
+    pub(crate) memory: BodyMemory,
     /// Held until it has its response, which a graceful stop waits for.
-    token: TaskTrackerToken,
+    pub(crate) token: TaskTrackerToken,
 }
 
 /// Hands the messages of a POST to their session, or begins one, and responds.
@@ -45,26 +48,31 @@ pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> R
     let (head, body) = request.into_parts();
     let headers = head.headers;
     let accepted = check_formats(&headers)?;
-    // A request for no session costs no memory.
-    let names_session = headers.contains_key(SESSION_ID);
+    let version = headers.get(PROTOCOL_VERSION).map(text_of);
+    let stateless = site.stateless.lock().clone();
+    // A request for no session costs no memory. A modern host may name any session in vain.
+    let names_session =
+        headers.contains_key(SESSION_ID) && !(stateless.is_some() && names_modern_revision(version));
     let session = names_session.then(|| site.find_session(&headers)).transpose()?;
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
     let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(message));
-    let route = classify_post(&messages, names_session)?;
+    let serves_modern = stateless.is_some();
+    let route = classify_post(&messages, PostHead { names_session, version, is_batch, serves_modern })?;
     let post = Post { messages, is_batch, accepted, memory, token };
-    match (route, session) {
-        (PostRoute::InSession, Some(session)) => Ok(serve_messages(&site, session, post).await),
-        (PostRoute::InSession, None) => Err(PostRefusal::MissingSession.into()),
-        (PostRoute::BeginSession, _) => begin_session(&site, &headers, post).await,
+    match (route, session, stateless) {
+        (PostRoute::InSession, Some(session), _) => Ok(serve_messages(&site, session, post).await),
+        (PostRoute::BeginSession, ..) => begin_session(&site, &headers, post).await,
+        (PostRoute::Stateless, _, Some(stateless)) => serve_stateless(&site, &stateless, headers, post).await,
+        (PostRoute::InSession | PostRoute::Stateless, ..) => Err(PostRefusal::MissingSession.into()),
     }
 }
 
 /// Begins a session with the messages of a POST, which are its `initialize`.
 async fn begin_session(site: &Site, headers: &HeaderMap, post: Post) -> Result<Reply, Refusal> {
-    check_version(headers.get(PROTOCOL_VERSION).map(text_of), None)?;
+    check_initialize_version(headers.get(PROTOCOL_VERSION).map(text_of))?;
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
@@ -131,17 +139,7 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
     if !session.deliver(InboundPost { messages, _memory: memory }).await {
         return Refusal::UnknownSession.into();
     }
-    // A long silence ends too: proxies and hosts give up on a response that does not even begin.
-    let first = async {
-        match (accepted.json, accepted.event_stream) {
-            (false, _) => FirstEvents::Stream,
-            (true, false) => first_events(&reader).await,
-            (true, true) => timeout(site.settings.keep_alive_interval, first_events(&reader))
-                .await
-                .unwrap_or(FirstEvents::Stream),
-        }
-    };
-    match first.await {
+    match wait_for_first(site, &reader, accepted).await {
         FirstEvents::Responses(events) => respond_with_json(&events, is_batch),
         FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
@@ -149,6 +147,22 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
             let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
             reply::events(body.begin_with_id())
         }
+    }
+}
+
+/// Waits for what the response to a POST begins with.
+pub(crate) async fn wait_for_first(
+    site: &Site,
+    reader: &StreamReader,
+    accepted: AcceptedFormats,
+) -> FirstEvents {
+    match (accepted.json, accepted.event_stream) {
+        (false, _) => FirstEvents::Stream,
+        (true, false) => first_events(reader).await,
+        // A long silence ends too: proxies and hosts give up on a response that does not even begin.
+        (true, true) => timeout(site.settings.keep_alive_interval, first_events(reader))
+            .await
+            .unwrap_or(FirstEvents::Stream),
     }
 }
 
@@ -186,7 +200,7 @@ fn respond_with_json(events: &[Event], is_batch: bool) -> Reply {
 
 /// The response to requests that whoever served them has dropped.
 fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
-    let error = given_up();
+    let error = dropped_error();
     match ids {
         [id] if !is_batch => reply::error(StatusCode::OK, Some(id), &error),
         ids => {
@@ -197,9 +211,9 @@ fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
     }
 }
 
-/// The error for a request whose response was not waited for, in the form in which a gateway
-/// reports a server that failed.
-fn given_up() -> RpcError {
+/// The error for a request that whoever served it has dropped, in the form in which a gateway reports
+/// a server that failed.
+pub(crate) fn dropped_error() -> RpcError {
     let message = "bowline: the request was given up (the server may have executed it)".to_owned();
     let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#);
     RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }

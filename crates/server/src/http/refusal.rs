@@ -2,7 +2,8 @@
 
 use bowline_proto::server::event_streams::ResumeError;
 use bowline_proto::server::http::{GuardRefusal, PostRefusal, VersionRefusal};
-use bowline_proto::wire::{Defect, RpcError, code};
+use bowline_proto::server::modern;
+use bowline_proto::wire::{Defect, Id, RpcError, code};
 use http::StatusCode;
 use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
@@ -29,6 +30,8 @@ pub(crate) enum Refusal {
     TooManySessions,
     /// No more sessions are accepted.
     Draining,
+    /// A request of a host without a session.
+    Stateless(Id, modern::Refusal),
 }
 
 /// How long a host that was refused for lack of room should wait, in seconds.
@@ -36,9 +39,13 @@ const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
 impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
-        let error = RpcError::new(refusal.code(), refusal.message());
+        let error = match &refusal {
+            Refusal::Stateless(_, refusal) => refusal.error.clone(),
+            _ => RpcError::new(refusal.code(), refusal.message()),
+        };
         let id = match &refusal {
             Refusal::Post(refusal) => refusal.id(),
+            Refusal::Stateless(id, _) => Some(id),
             _ => None,
         };
         let mut reply = reply::error(refusal.status(), id, &error);
@@ -61,6 +68,9 @@ impl Refusal {
             Self::Body(BodyRefusal::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyRefusal::Broken) => StatusCode::BAD_REQUEST,
             Self::Post(_) | Self::Version(_) => StatusCode::BAD_REQUEST,
+            Self::Stateless(_, refusal) => {
+                StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
+            }
             // HL-03: a host begins another session after 404.
             Self::UnknownSession => StatusCode::NOT_FOUND,
             // Not 404, which would end the session for the host. It knows by this that the stream is
@@ -97,6 +107,7 @@ impl Refusal {
             Self::Post(refusal) => return refusal.to_string(),
             Self::Version(refusal) => return refusal.to_string(),
             Self::Resume(refusal) => return refusal.to_string(),
+            Self::Stateless(_, refusal) => return refusal.to_string(),
             Self::Unauthorized => "a bearer token is required",
             Self::Method(_) => "this method is not allowed",
             Self::ContentType => "Content-Type must be application/json",

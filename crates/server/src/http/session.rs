@@ -2,13 +2,16 @@
 
 use std::fmt::{self, Write as _};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{Event, EventStreams, PushOutcome, StreamId};
-use bowline_proto::wire::Json;
+use bowline_proto::server::modern::error_status;
+use bowline_proto::wire::{Json, RpcError};
+use http::StatusCode;
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::{Notify, mpsc};
@@ -31,6 +34,8 @@ pub(crate) struct HttpSession {
     ended: CancellationToken,
     /// The agreed revision, once `initialize` has a result.
     revision: OnceLock<Option<Revision>>,
+    /// The HTTP status of the only response of a stateless session.
+    status: AtomicU16,
     activity: Mutex<Activity>,
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     sessions: Weak<Sessions>,
@@ -44,6 +49,8 @@ pub(crate) enum SessionKind {
     Streamable,
     /// HTTP+SSE of 2024-11-05.
     Sse,
+    /// One request of a host of 2026-07-28. The session ends with its POST, and no host knows of it.
+    Stateless,
 }
 
 /// The id of a session, which is a secret of its host.
@@ -77,6 +84,7 @@ impl HttpSession {
             posts,
             ended: CancellationToken::new(),
             revision: OnceLock::new(),
+            status: AtomicU16::new(StatusCode::OK.as_u16()),
             activity: Mutex::new(Activity { open: 0, idle_since: Instant::now() }),
             on_lost_request: OnceLock::new(),
             sessions,
@@ -112,6 +120,18 @@ impl HttpSession {
         let version = result.member("protocolVersion").and_then(|version| version.decode::<String>().ok());
         // Only the first result is sent.
         let _ = self.revision.set(version.and_then(|version| Revision::parse(&version)));
+    }
+
+    /// Takes note of the error with which a request is about to be answered.
+    // HM-11
+    pub(crate) fn record_error(&self, error: &RpcError) {
+        // The lock of the streams orders this before whoever reads the response.
+        self.status.store(error_status(error.code), Ordering::Relaxed);
+    }
+
+    /// The HTTP status of the only response of a stateless session.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status.load(Ordering::Relaxed)).unwrap_or(StatusCode::OK)
     }
 
     /// Calls `observer` with the id of each request of ours that was dropped before the host read
@@ -241,6 +261,11 @@ impl SessionId {
             let _ = write!(id, "{byte:02x}");
         }
         Self(id.into())
+    }
+
+    /// The id of a session that cannot be named.
+    pub(crate) fn none() -> Self {
+        Self("".into())
     }
 
     pub(crate) fn from_header(value: &str) -> Self {

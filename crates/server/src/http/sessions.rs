@@ -1,7 +1,7 @@
 //! [`Sessions`]: the sessions of a listener by their id, bounded in number and in idle time.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,6 +30,14 @@ impl Sessions {
         let session = Arc::new(HttpSession::new((id.clone(), kind), settings, sender, Arc::downgrade(self)));
         by_id.insert(id, Arc::clone(&session));
         Some(HttpSource::new(session, posts))
+    }
+
+    /// Begins a session for one request, which no host can name and which is not counted.
+    pub(crate) fn begin_stateless(settings: &HttpSettings) -> Arc<HttpSession> {
+        // It has no further messages.
+        let (sender, _) = mpsc::channel(1);
+        let identity = (SessionId::none(), SessionKind::Stateless);
+        Arc::new(HttpSession::new(identity, settings, sender, Weak::new()))
     }
 
     /// Finds a session of this kind that has not ended.

@@ -17,6 +17,7 @@ pub struct HttpSettings {
     pub(crate) guard: HttpGuard,
     pub(crate) bearer_token: Option<BearerToken>,
     pub(crate) max_sessions: usize,
+    pub(crate) max_stateless_requests: usize,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Duration,
     pub(crate) header_timeout: Duration,
@@ -53,6 +54,7 @@ impl HttpSettings {
             guard: HttpGuard::default(),
             bearer_token: None,
             max_sessions: 10_000,
+            max_stateless_requests: 10_000,
             max_connections: 16_384,
             idle_timeout: Duration::from_secs(30 * 60),
             header_timeout: Duration::from_secs(15),
@@ -115,6 +117,13 @@ impl HttpSettings {
     /// Sets how many sessions may exist at once (default 10,000). More are refused with 503.
     pub fn with_max_sessions(mut self, max_sessions: usize) -> Self {
         self.max_sessions = max_sessions;
+        self
+    }
+
+    /// Sets how many requests of hosts without a session may be open at once, including their
+    /// subscriptions (default 10,000). More are refused with 503.
+    pub fn with_max_stateless_requests(mut self, max_requests: usize) -> Self {
+        self.max_stateless_requests = max_requests;
         self
     }
 

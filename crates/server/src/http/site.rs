@@ -10,6 +10,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +23,7 @@ use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::{delete, get, post, sse};
 use crate::host::Host;
+use crate::stateless::StatelessRequest;
 
 /// What all connections of a listener share.
 pub(crate) struct Site {
@@ -34,6 +36,11 @@ pub(crate) struct Site {
     /// A token is held by each POST until it has its response.
     pub(crate) open_posts: TaskTracker,
     pub(crate) body_budget: Arc<Semaphore>,
+    /// Requests of hosts without a session, for whoever accepts them. `None`: such hosts are not
+    /// served.
+    pub(crate) stateless: Mutex<Option<mpsc::Sender<StatelessRequest>>>,
+    /// A permit is a request of a host without a session.
+    pub(crate) stateless_permits: Arc<Semaphore>,
     checks_host: bool,
 }
 
@@ -44,6 +51,10 @@ impl Site {
         }
         Self {
             body_budget: body_budget(&settings),
+            stateless: Mutex::default(),
+            stateless_permits: Arc::new(Semaphore::new(
+                settings.max_stateless_requests.min(Semaphore::MAX_PERMITS),
+            )),
             settings,
             sessions: Arc::default(),
             hosts,
@@ -161,7 +172,8 @@ fn preflight() -> Reply {
     let mut reply = reply::empty(StatusCode::NO_CONTENT);
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ENDPOINT_METHODS));
-    let allowed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id";
+    let allowed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, \
+                   Mcp-Protocol-Version, Mcp-Session-Id";
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     reply

@@ -10,26 +10,16 @@ use http::header::ACCEPT;
 use http::{HeaderMap, Request, StatusCode, Uri};
 use hyper::body::Incoming;
 
+use super::end_session::EndSession;
 use super::event_body::{EventBody, StreamReader};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::request_body::read_body;
-use super::session::{HttpSession, SessionId, SessionKind};
+use super::session::{SessionId, SessionKind};
 use super::settings::SsePaths;
 use super::site::{Site, text_of};
 use super::source::InboundPost;
 use crate::host::{Host, InboundMessage};
-
-/// Ends the session of a stream when the stream is dropped: it has no other connection.
-// HS-03
-#[derive(Debug)]
-pub(crate) struct EndSession(Arc<HttpSession>);
-
-impl Drop for EndSession {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
 
 /// Begins a session with its event stream, which first names the endpoint for messages.
 // HS-02
@@ -47,13 +37,13 @@ pub(crate) async fn serve_stream(
     }
     let source = site.sessions.begin(SessionKind::Sse, &site.settings).ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
-    let end = EndSession(Arc::clone(&session));
+    let end = EndSession::new(Arc::clone(&session), None);
     let reader = session.with_streams(EventStreams::open_standalone);
     let reader = StreamReader::new(Arc::clone(&session), reader);
     site.hosts.send(Host::on_http(source)).await.map_err(|_| Refusal::Draining)?;
     let endpoint = format!("{}?{SESSION_PARAMETER}{}", paths.messages, session.id().as_str());
     let body = EventBody::new(reader, site.settings.keep_alive_interval, None);
-    Ok(reply::events(body.begin_with_endpoint(&endpoint, end)))
+    Ok(reply::events(body.begin_with_endpoint(&endpoint).end_session_with(end)))
 }
 
 /// Hands the messages of a POST to the session that its URI names. Responses come on the stream.

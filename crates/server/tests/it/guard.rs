@@ -52,7 +52,9 @@ async fn preflight_is_answered_for_allowed_origins_only() {
     assert_eq!(allowed.header("access-control-allow-methods"), Some("GET, POST, DELETE"));
     assert_eq!(
         allowed.header("access-control-allow-headers"),
-        Some("Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id")
+        Some(
+            "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id"
+        )
     );
     allowed.expect_empty(204).await;
     assert_eq!(

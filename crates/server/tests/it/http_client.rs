@@ -219,6 +219,11 @@ impl EventReader {
         }
     }
 
+    /// The rest of the stream as text.
+    pub(crate) async fn text(self) -> String {
+        self.reply.text().await
+    }
+
     /// Waits for the end, and checks that nothing comes before.
     pub(crate) async fn expect_end(mut self) {
         assert_eq!(self.next().await, None);

@@ -10,4 +10,5 @@ mod resume;
 mod sessions;
 mod shutdown;
 mod sse;
+mod stateless;
 mod test_server;

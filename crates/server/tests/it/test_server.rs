@@ -8,6 +8,7 @@
 //! | `hang` | never responds |
 //! | `drop` | is dropped without a response |
 //! | `flood` | sends `count` notifications of `bytes` bytes as a part of itself, then responds |
+//! | `burst` | the same, with notifications that may be dropped |
 //!
 //! | notification | what it does |
 //! |---|---|
@@ -28,6 +29,8 @@ use crate::http_client::{HttpClient, soon};
 pub(crate) struct TestServer {
     pub(crate) client: HttpClient,
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
+    /// Lets `talk` of hosts without a session go on.
+    pub(crate) go: watch::Sender<u64>,
 }
 
 /// What happened to a host.
@@ -51,15 +54,51 @@ impl TestServer {
     }
 
     pub(crate) async fn start_with(settings: HttpSettings) -> Self {
-        let mut listener = bind(settings).await;
+        Self::serve(bind(settings).await)
+    }
+
+    /// Starts a listener that serves hosts without a session too.
+    pub(crate) async fn start_both(settings: HttpSettings) -> Self {
+        let listener = bind(settings).await;
+        let mut requests = listener.accept_stateless();
+        let (server, reports) = Self::serve_reporting(listener);
+        let steps = server.go.subscribe();
+        tokio::spawn(async move {
+            while let Some(request) = requests.next().await {
+                let _ = reports.send(Report::Arrived(request.method.to_string()));
+                let gone = ReportOnDrop(reports.clone(), request.method.to_string());
+                let steps = steps.clone();
+                request.spawn(|request| async move {
+                    let _gone = gone;
+                    let params =
+                        request.params.as_ref().map_or(Value::Null, |params| params.decode().unwrap());
+                    serve_request(request.request, &request.method, params, steps).await;
+                });
+            }
+        });
+        server
+    }
+
+    fn serve(listener: HttpListener) -> Self {
+        Self::serve_reporting(listener).0
+    }
+
+    fn serve_reporting(mut listener: HttpListener) -> (Self, Reports) {
         let client = HttpClient::new(listener.local_addr().unwrap());
         let (sender, reports) = mpsc::unbounded_channel();
+        let server = Self { client, reports, go: watch::Sender::new(0) };
+        let reporter = sender.clone();
         tokio::spawn(async move {
             while let Some(host) = listener.accept().await {
                 tokio::spawn(serve_host(host, sender.clone()));
             }
         });
-        Self { client, reports }
+        (server, reporter)
+    }
+
+    /// The next report.
+    pub(crate) async fn next_report(&mut self) -> Report {
+        soon(self.reports.recv()).await.expect("the server runs")
     }
 
     /// Begins a session of this revision.
@@ -181,11 +220,15 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
             Ok(encode(&json!({"said": params["steps"]})))
         }
         "ask" => request.send_request("roots/list", &Json::empty_object()).await,
-        "flood" => {
+        "flood" | "burst" => {
             let text = "x".repeat(usize::try_from(params["bytes"].as_u64().unwrap()).unwrap());
             let params_of = |number| encode(&json!({"data": text, "number": number}));
             for number in 0..params["count"].as_u64().unwrap() {
-                request.notify("notifications/message", Some(&params_of(number))).await;
+                let params = params_of(number);
+                match method {
+                    "flood" => request.notify("notifications/message", Some(&params)).await,
+                    _ => request.try_notify("notifications/message", Some(&params)),
+                }
             }
             Ok(Json::empty_object())
         }

@@ -16,15 +16,20 @@ use crate::support::TEST_TIMEOUT;
 
 /// A gateway on a socket, and one session with it.
 struct HttpHost {
-    address: SocketAddr,
+    endpoint: RawEndpoint,
     session: Option<String>,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
 }
 
+/// A listener, to which messages are posted as they are.
+pub(super) struct RawEndpoint {
+    pub(super) address: SocketAddr,
+}
+
 /// A response that is being read.
-struct Reply {
-    status: String,
+pub(super) struct Reply {
+    pub(super) status: String,
     headers: Vec<String>,
     body: BufReader<TcpStream>,
 }
@@ -42,7 +47,7 @@ impl HttpHost {
             };
             gateway.serve_hosts(listener, TEST_TIMEOUT, stopped).await;
         });
-        let mut host = Self { address, session: None, stop: Some(stop), serving };
+        let mut host = Self { endpoint: RawEndpoint { address }, session: None, stop: Some(stop), serving };
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "http-host", "version": "1"},
@@ -57,11 +62,27 @@ impl HttpHost {
     }
 
     async fn post(&self, message: &Value) -> Reply {
+        let session = self.session.as_ref().map(|id| ("mcp-session-id", id.as_str()));
+        self.endpoint.post(message, session.as_slice()).await
+    }
+
+    /// Stops the gateway, which ends in order.
+    async fn stop(mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        timeout(TEST_TIMEOUT, self.serving).await.expect("it ends").expect("no panic");
+    }
+}
+
+impl RawEndpoint {
+    /// Posts a message on its own connection, with these headers in addition to the usual ones.
+    pub(super) async fn post(&self, message: &Value, headers: &[(&str, &str)]) -> Reply {
         let body = message.to_string();
-        let session = self.session.as_ref().map_or(String::new(), |id| format!("mcp-session-id: {id}\r\n"));
+        let headers: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.concat();
         let head = format!(
             "POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\n{session}content-length: {}\r\n\r\n{body}",
+             accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
             self.address,
             body.len(),
         );
@@ -81,17 +102,11 @@ impl HttpHost {
         }
         Reply { status, headers, body }
     }
-
-    /// Stops the gateway, which ends in order.
-    async fn stop(mut self) {
-        let _ = self.stop.take().map(|stop| stop.send(()));
-        timeout(TEST_TIMEOUT, self.serving).await.expect("it ends").expect("no panic");
-    }
 }
 
 impl Reply {
     /// The next message of an event stream.
-    async fn event(&mut self) -> Value {
+    pub(super) async fn event(&mut self) -> Value {
         loop {
             let mut line = String::new();
             let read = timeout(TEST_TIMEOUT, self.body.read_line(&mut line)).await.expect("in time");
@@ -103,7 +118,7 @@ impl Reply {
     }
 
     /// The message of a response that is no event stream.
-    async fn message(mut self) -> Value {
+    pub(super) async fn message(mut self) -> Value {
         let mut text = String::new();
         timeout(TEST_TIMEOUT, self.body.read_to_string(&mut text)).await.expect("in time").expect("text");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::revision::{Era, Revision};
+use crate::server::modern::era::message_era;
 use crate::wire::{Id, MalformedMessage, Message, ParseResult, method};
 
 /// Where the messages of a POST belong.
@@ -12,6 +13,21 @@ pub enum PostRoute {
     BeginSession,
     /// They belong to the session that the headers name.
     InSession,
+    /// It is one message of a host of 2026-07-28, which has no session.
+    Stateless,
+}
+
+/// What is known of a POST besides its messages.
+#[derive(Clone, Copy, Debug)]
+pub struct PostHead<'a> {
+    /// Whether its headers name a session.
+    pub names_session: bool,
+    /// The value of its `MCP-Protocol-Version`.
+    pub version: Option<&'a str>,
+    /// Whether its messages came in an array.
+    pub is_batch: bool,
+    /// Whether hosts of 2026-07-28 are served.
+    pub serves_modern: bool,
 }
 
 /// Why a POST is refused whatever the state of its session.
@@ -23,6 +39,8 @@ pub enum PostRefusal {
     MissingSession,
     /// It begins a session in a batch.
     InitializeInBatch,
+    /// It has a message of 2026-07-28 in a batch, which that revision does not have.
+    ModernBatch,
 }
 
 /// Why the `MCP-Protocol-Version` of a request is refused.
@@ -39,7 +57,7 @@ impl PostRefusal {
     pub fn id(&self) -> Option<&Id> {
         match self {
             Self::Malformed(malformed) => malformed.id.as_ref(),
-            Self::MissingSession | Self::InitializeInBatch => None,
+            Self::MissingSession | Self::InitializeInBatch | Self::ModernBatch => None,
         }
     }
 }
@@ -50,6 +68,7 @@ impl fmt::Display for PostRefusal {
             Self::Malformed(malformed) => write!(f, "the message cannot be used: {}", malformed.defect),
             Self::MissingSession => f.write_str("the MCP-Session-Id header is missing"),
             Self::InitializeInBatch => f.write_str("initialize must not be part of a batch"),
+            Self::ModernBatch => f.write_str("revision 2026-07-28 has no batches"),
         }
     }
 }
@@ -68,14 +87,20 @@ impl fmt::Display for VersionRefusal {
 impl std::error::Error for VersionRefusal {}
 
 /// Decides where the messages of a POST belong. This is the only place that does, so that hosts of
-/// other eras on the same endpoint have one place to be told apart.
+/// both eras on the same endpoint are told apart in one place.
 // GW-10, BM-01, HL-02
-pub fn classify_post(messages: &[ParseResult], names_session: bool) -> Result<PostRoute, PostRefusal> {
+pub fn classify_post(messages: &[ParseResult], head: PostHead<'_>) -> Result<PostRoute, PostRefusal> {
     if let [Err(malformed)] = messages {
         return Err(PostRefusal::Malformed(malformed.clone()));
     }
+    let is_modern = |message: &ParseResult| {
+        message.as_ref().is_ok_and(|message| message_era(message, head.version) == Era::Modern)
+    };
+    if head.serves_modern && messages.iter().any(is_modern) {
+        return if head.is_batch { Err(PostRefusal::ModernBatch) } else { Ok(PostRoute::Stateless) };
+    }
     let begins_session = messages.iter().any(is_initialize);
-    match (begins_session, names_session) {
+    match (begins_session, head.names_session) {
         (true, _) if messages.len() > 1 => Err(PostRefusal::InitializeInBatch),
         // A host that begins another session in one that it has is told so by that session.
         (_, true) => Ok(PostRoute::InSession),
@@ -105,6 +130,16 @@ pub fn check_version(header: Option<&str>, negotiated: Option<Revision>) -> Resu
     }
 }
 
+/// Checks the `MCP-Protocol-Version` of a request that begins a session. A host that falls back from
+/// 2026-07-28 to the handshake may repeat the header of its probe.
+// DE-12
+pub fn check_initialize_version(header: Option<&str>) -> Result<(), VersionRefusal> {
+    match header.map(Revision::parse) {
+        None | Some(Some(_)) => Ok(()),
+        Some(None) => Err(VersionRefusal::Unsupported),
+    }
+}
+
 fn is_initialize(message: &ParseResult) -> bool {
     matches!(message, Ok(Message::Request { method, .. }) if **method == *method::INITIALIZE)
 }
@@ -122,6 +157,40 @@ mod tests {
         messages
     }
 
+    fn classify(body: &'static str, names_session: bool) -> Result<PostRoute, PostRefusal> {
+        let is_batch = body.starts_with('[');
+        let head = PostHead { names_session, version: None, is_batch, serves_modern: false };
+        classify_post(&messages(body), head)
+    }
+
+    #[test]
+    fn gw_10_modern_posts_have_no_session() {
+        let modern = r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let plain = r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#;
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
+        let response = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        let header = Some("2026-07-28");
+        for (body, version, names_session, route) in [
+            (modern, None, false, Ok(PostRoute::Stateless)),
+            (modern, header, true, Ok(PostRoute::Stateless)),
+            (plain, header, false, Ok(PostRoute::Stateless)),
+            (plain, header, true, Ok(PostRoute::Stateless)),
+            (plain, None, true, Ok(PostRoute::InSession)),
+            (initialize, header, false, Ok(PostRoute::BeginSession)),
+            (response, header, false, Err(PostRefusal::MissingSession)),
+        ] {
+            let head = PostHead { names_session, version, is_batch: false, serves_modern: true };
+            assert_eq!(classify_post(&messages(body), head), route, "{body} {version:?}");
+            let head = PostHead { is_batch: true, ..head };
+            let is_modern = route == Ok(PostRoute::Stateless);
+            let route = if is_modern { Err(PostRefusal::ModernBatch) } else { route };
+            assert_eq!(classify_post(&messages(body), head), route, "in a batch: {body}");
+        }
+        // Where only hosts with sessions are served, there are no other rules.
+        let head = PostHead { names_session: false, version: header, is_batch: false, serves_modern: false };
+        assert_eq!(classify_post(&messages(modern), head), Err(PostRefusal::MissingSession));
+    }
+
     #[test]
     fn gw_10_posts_are_told_apart() {
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
@@ -136,14 +205,14 @@ mod tests {
             (batch, false, Err(PostRefusal::InitializeInBatch)),
             (batch, true, Err(PostRefusal::InitializeInBatch)),
         ] {
-            assert_eq!(classify_post(&messages(body), names_session), route, "{body}");
+            assert_eq!(classify(body, names_session), route, "{body}");
         }
         for (body, defect) in [("", Defect::NotJson), ("7", Defect::NotAnObject), ("[]", Defect::NotAnObject)]
         {
-            let refusal = classify_post(&messages(body), true).unwrap_err();
+            let refusal = classify(body, true).unwrap_err();
             assert_eq!(refusal, PostRefusal::Malformed(MalformedMessage { id: None, defect }));
         }
-        let cut = classify_post(&messages(r#"{"jsonrpc":"2.0","id":7,"method":"x","#), true).unwrap_err();
+        let cut = classify(r#"{"jsonrpc":"2.0","id":7,"method":"x","#, true).unwrap_err();
         assert_eq!(cut.id(), Some(&Id::Int(7)));
     }
 
@@ -174,6 +243,15 @@ mod tests {
             (Some(""), None, Err(VersionRefusal::Unsupported)),
         ] {
             assert_eq!(check_version(header, negotiated), verdict, "{header:?}");
+        }
+        // DE-12
+        for (header, verdict) in [
+            (None, Ok(())),
+            (Some("2025-06-18"), Ok(())),
+            (Some("2026-07-28"), Ok(())),
+            (Some("1900-01-01"), Err(VersionRefusal::Unsupported)),
+        ] {
+            assert_eq!(check_initialize_version(header), verdict, "{header:?}");
         }
     }
 }

@@ -37,7 +37,8 @@ fn has_modern_meta(params: Option<&Json>) -> bool {
     })
 }
 
-fn names_modern_revision(header: Option<&str>) -> bool {
+/// Whether the value of `MCP-Protocol-Version` names a modern revision.
+pub fn names_modern_revision(header: Option<&str>) -> bool {
     let revision = header.and_then(|header| Revision::parse(header.trim_matches([' ', '\t'])));
     revision.is_some_and(|revision| revision.era() == Era::Modern)
 }

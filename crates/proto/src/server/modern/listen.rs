@@ -168,14 +168,19 @@ impl ListenStream {
     /// Ends the stream, for example because the server stops. `None` if it has ended before.
     // GW-08
     pub fn end(&mut self, server_info: &Json) -> Option<ListenEnd> {
-        self.granted.take()?;
-        let result = complete_result(method::LISTEN, &self.tag(&Json::empty_object()), server_info);
-        let result = result.expect("tagged params are an object");
+        let result = self.end_with_result(server_info)?;
         let canceled = Edit::new().set("requestId", &self.id).apply(None).expect("a new object is one");
         Some(ListenEnd {
             result: outgoing::response(&Id::from_json(self.id.clone())?, Ok(&result)),
             cancellation: outgoing::notification(method::CANCELLED, Some(&self.tag(&canceled))),
         })
+    }
+
+    /// Ends the stream as [`ListenStream::end`] does. Returns the result of the request alone.
+    pub fn end_with_result(&mut self, server_info: &Json) -> Option<Json> {
+        self.granted.take()?;
+        let result = complete_result(method::LISTEN, &self.tag(&Json::empty_object()), server_info);
+        Some(result.expect("tagged params are an object"))
     }
 
     /// Ends the stream because the host has closed or canceled it. Nothing more is sent.

@@ -1,0 +1,202 @@
+//! Connections that hosts without a session share, by the name and version that they declare.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::Json;
+use parking_lot::Mutex;
+use tokio::time::{Instant, interval, timeout};
+use tokio_util::task::TaskTracker;
+
+use super::Shared;
+use super::handshake::server_info;
+use super::session::CLOSE_TIMEOUT;
+use super::upstream::{Identity, Upstreams};
+
+/// The shared connections, opened when they are first needed and closed when they are idle.
+pub(super) struct SharedUpstreams {
+    gateway: Arc<Shared>,
+    by_client: Mutex<HashMap<Box<str>, Entry>>,
+    /// The connections that are being closed.
+    closing: TaskTracker,
+}
+
+struct Entry {
+    upstreams: Arc<Upstreams>,
+    /// How many requests use them.
+    users: usize,
+    /// Since when none does.
+    idle_since: Instant,
+}
+
+/// Shared connections in use by one request.
+pub(super) struct UpstreamLease {
+    shared: Arc<SharedUpstreams>,
+    client: Box<str>,
+    upstreams: Arc<Upstreams>,
+}
+
+/// Most names under which servers are connected to at a time. A host can declare anything; hosts
+/// beyond that share the connections in the name of the gateway.
+const MAX_CLIENTS: usize = 32;
+/// Longest name and version that servers are told, in bytes.
+const MAX_CLIENT_INFO_BYTES: usize = 4 * 1024;
+/// After how long without a request connections are closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How often idle connections are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+impl SharedUpstreams {
+    pub(super) fn new(gateway: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { gateway, by_client: Mutex::default(), closing: TaskTracker::new() })
+    }
+
+    /// The connections for hosts that declare this name and version: an `Implementation`.
+    pub(super) fn lease(self: &Arc<Self>, client_info: Option<&Json>) -> UpstreamLease {
+        let mut by_client = self.by_client.lock();
+        let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
+        let declared = declared.filter(|info| {
+            let is_known = by_client.contains_key(info.as_str());
+            is_known || by_client.len() < MAX_CLIENTS || self.close_longest_idle(&mut by_client)
+        });
+        let client_info = declared.cloned().unwrap_or_else(server_info);
+        let client: Box<str> = client_info.as_str().into();
+        let entry = by_client.entry(client.clone()).or_insert_with(|| Entry {
+            upstreams: Upstreams::open(
+                &self.gateway,
+                Identity { client_info, capabilities: Json::empty_object(), session: None },
+            ),
+            users: 0,
+            idle_since: Instant::now(),
+        });
+        entry.users += 1;
+        UpstreamLease { shared: Arc::clone(self), client, upstreams: Arc::clone(&entry.upstreams) }
+    }
+
+    /// Closes connections that are idle for too long. Never returns.
+    pub(super) async fn close_idle(&self) {
+        let mut ticks = interval(SWEEP_INTERVAL);
+        loop {
+            ticks.tick().await;
+            self.close_idle_at(Instant::now());
+        }
+    }
+
+    fn close_idle_at(&self, now: Instant) {
+        let is_idle = |entry: &Entry| now.saturating_duration_since(entry.idle_since) >= IDLE_TIMEOUT;
+        self.close_where(|entry| entry.users == 0 && is_idle(entry));
+    }
+
+    /// Closes all connections, and waits until they are closed.
+    pub(super) async fn close(&self) {
+        self.close_where(|_| true);
+        self.closing.close();
+        self.closing.wait().await;
+    }
+
+    fn close_where(&self, condition: impl Fn(&Entry) -> bool) {
+        let mut by_client = self.by_client.lock();
+        for (_, entry) in by_client.extract_if(|_, entry| condition(entry)) {
+            self.spawn_close(entry.upstreams);
+        }
+    }
+
+    /// Closes the connections that are unused for the longest time. `false` if all are in use.
+    fn close_longest_idle(&self, by_client: &mut HashMap<Box<str>, Entry>) -> bool {
+        let idle = by_client.iter().filter(|(_, entry)| entry.users == 0);
+        let longest = idle.min_by_key(|(_, entry)| entry.idle_since).map(|(client, _)| client.clone());
+        let Some(entry) = longest.and_then(|client| by_client.remove(&client)) else { return false };
+        self.spawn_close(entry.upstreams);
+        true
+    }
+
+    fn spawn_close(&self, upstreams: Arc<Upstreams>) {
+        self.closing.spawn(async move {
+            if timeout(CLOSE_TIMEOUT, upstreams.close()).await.is_err() {
+                tracing::warn!("a server did not let itself be closed in time");
+            }
+        });
+    }
+}
+
+impl Deref for UpstreamLease {
+    type Target = Upstreams;
+
+    fn deref(&self) -> &Upstreams {
+        &self.upstreams
+    }
+}
+
+impl Drop for UpstreamLease {
+    fn drop(&mut self) {
+        if let Some(entry) = self.shared.by_client.lock().get_mut(&self.client) {
+            entry.users = entry.users.saturating_sub(1);
+            entry.idle_since = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_proto::server::handshake::implementation;
+
+    use super::super::Gateway;
+    use super::*;
+
+    fn shared() -> Arc<SharedUpstreams> {
+        SharedUpstreams::new(Gateway::builder([]).build().0)
+    }
+
+    fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
+        shared.lease(Some(&implementation(name, "1")))
+    }
+
+    fn names(shared: &SharedUpstreams) -> usize {
+        shared.by_client.lock().len()
+    }
+
+    #[tokio::test]
+    async fn the_number_of_names_is_bounded() {
+        let shared = shared();
+        let mut held: Vec<_> = (0..MAX_CLIENTS).map(|number| lease(&shared, &number.to_string())).collect();
+        // All are in use, so others share the connections of the gateway itself.
+        let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
+        assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
+        assert_eq!(*first.client, *server_info().as_str());
+        let anonymous = shared.lease(None);
+        let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
+        for other in [&anonymous, &large] {
+            assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
+        }
+        assert_eq!(names(&shared), MAX_CLIENTS + 1);
+        let known = lease(&shared, "0");
+        assert!(Arc::ptr_eq(&known.upstreams, &held[0].upstreams));
+        // The name that is unused for the longest time makes room.
+        drop(held.pop());
+        drop(held.pop());
+        drop([first, second, anonymous, large]);
+        let next = lease(&shared, "x");
+        assert_eq!(*next.client, *implementation("x", "1").as_str());
+        let oldest = implementation(&(MAX_CLIENTS - 1).to_string(), "1");
+        assert!(!shared.by_client.lock().contains_key(oldest.as_str()));
+        assert_eq!(names(&shared), MAX_CLIENTS + 1);
+    }
+
+    #[tokio::test]
+    async fn connections_are_closed_when_nobody_has_used_them_for_long() {
+        let shared = shared();
+        let (used, idle) = (lease(&shared, "used"), lease(&shared, "idle"));
+        drop(idle);
+        let now = Instant::now();
+        shared.close_idle_at(now);
+        assert_eq!(names(&shared), 2);
+        shared.close_idle_at(now + IDLE_TIMEOUT);
+        assert_eq!(names(&shared), 1);
+        assert!(Arc::ptr_eq(&lease(&shared, "used").upstreams, &used.upstreams));
+        drop(used);
+        shared.close().await;
+        assert_eq!(names(&shared), 0);
+    }
+}

@@ -1,0 +1,164 @@
+//! Serves hosts of revision 2026-07-28, each of whose requests stands on its own.
+
+mod listen;
+
+use std::sync::Arc;
+
+use bowline::types::{code, method};
+use bowline::{HandlerResult, Json, RpcError};
+use bowline_proto::server::modern::Refusal;
+use bowline_proto::server::modern::input::InputRetry;
+use bowline_proto::server::modern::methods::{MethodKind, may_require_input, method_not_found};
+use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::server::modern::results::{complete_result, error_for_modern_host};
+use bowline_proto::wire::meta;
+use bowline_proto::wire::object::Edit;
+use bowline_server::StatelessRequest;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Shared;
+use super::handshake::{build_discovery, server_info};
+use super::request::RoutedCall;
+use super::session::INSTRUCTIONS_WAIT;
+use super::shared_upstreams::{SharedUpstreams, UpstreamLease};
+use crate::open_calls::OpenCall;
+
+/// The hosts without a session, and the connections that they share. Clones share everything.
+#[derive(Clone)]
+pub(super) struct StatelessHosts {
+    gateway: Arc<Shared>,
+    upstreams: Arc<SharedUpstreams>,
+    /// A token is held by each request.
+    requests: TaskTracker,
+    /// Canceled when subscriptions are to end.
+    stopping: CancellationToken,
+    /// A permit is a resource whose changes a host wants.
+    watches: Arc<Semaphore>,
+}
+
+/// Most resources whose changes hosts without a session want, of all together. No more are granted.
+const MAX_WATCHES: usize = 10_000;
+
+impl StatelessHosts {
+    pub(super) fn new(gateway: Arc<Shared>) -> Self {
+        let upstreams = SharedUpstreams::new(Arc::clone(&gateway));
+        Self {
+            gateway,
+            upstreams,
+            requests: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            watches: Arc::new(Semaphore::new(MAX_WATCHES)),
+        }
+    }
+
+    /// Serves a request in its own task, which ends with the connection of the host.
+    pub(super) fn serve(&self, request: StatelessRequest) {
+        let (hosts, token) = (self.clone(), self.requests.token());
+        request.spawn(|request| async move {
+            hosts.serve_request(request).await;
+            drop(token);
+        });
+    }
+
+    /// Closes connections that are idle for too long. Never returns.
+    pub(super) async fn close_idle(&self) {
+        self.upstreams.close_idle().await;
+    }
+
+    /// Ends all subscriptions of hosts with a result.
+    pub(super) fn end_subscriptions(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Waits until no request is open, and closes all connections to servers.
+    pub(super) async fn close(&self) {
+        self.requests.close();
+        self.requests.wait().await;
+        self.upstreams.close().await;
+    }
+
+    /// Dropping the future cancels the request on its server.
+    async fn serve_request(&self, request: StatelessRequest) {
+        if let Err(refusal) = check_method(&request) {
+            return request.request.respond(Err(&refusal.error)).await;
+        }
+        let lease = self.upstreams.lease(request.client.client_info.as_ref());
+        match &*request.method {
+            method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
+            method::DISCOVER => {
+                lease.catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
+                request.request.respond(Ok(&build_discovery(&lease.catalog.snapshot()))).await;
+            }
+            _ => Box::pin(self.forward(&lease, request)).await,
+        }
+    }
+
+    async fn forward(&self, lease: &UpstreamLease, request: StatelessRequest) {
+        let params = forwarded_params(request.params.as_ref(), &request.client);
+        let call = RoutedCall::new(&self.gateway, lease, &request.method, params.clone()).await;
+        let name = params.as_ref().and_then(|params| params.member("name")?.decode::<String>().ok());
+        if *request.method == *method::TOOLS_CALL
+            && let Some(annotations) = name.and_then(|name| call.snapshot().header_annotations(&name))
+            && let Err(refusal) = request.check_arguments(annotations)
+        {
+            return request.request.respond(Err(&refusal.error)).await;
+        }
+        let method = request.method.clone();
+        let open = OpenCall::new(request.request);
+        let answer = modern_answer(&method, call.answer(&open, params).await);
+        open.request.respond(answer.as_ref()).await;
+    }
+}
+
+/// Refuses what hosts of this revision cannot request here.
+// GW-05, GW-07
+fn check_method(request: &StatelessRequest) -> Result<(), Refusal> {
+    match MethodKind::of(&request.method) {
+        MethodKind::Core | MethodKind::Unknown => {}
+        MethodKind::Tasks | MethodKind::Removed => return Err(method_not_found()),
+    }
+    if may_require_input(&request.method) && InputRetry::parse(request.params.as_ref())?.is_some() {
+        // No result of ours requests input, and that of a server is not for the host.
+        let error = RpcError::new(code::INVALID_PARAMS, "no input was requested");
+        return Err(Refusal::from_error(error));
+    }
+    Ok(())
+}
+
+/// The params without what the host says about itself, which the gateway says about itself to
+/// servers.
+// GW-13
+fn forwarded_params(params: Option<&Json>, client: &ModernRequest) -> Option<Json> {
+    let params = params?;
+    let Some(meta) = params.member("_meta") else { return Some(params.clone()) };
+    let keys = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
+    let mut edit = keys.into_iter().fold(Edit::new(), Edit::remove);
+    if client.progress_token.is_none() {
+        // It is missing, or no token.
+        edit = edit.remove(meta::PROGRESS_TOKEN);
+    }
+    let meta = edit.apply(Some(&meta)).ok().filter(|meta| *meta != Json::empty_object());
+    let edit = match &meta {
+        Some(meta) => Edit::new().set("_meta", meta),
+        None => Edit::new().remove("_meta"),
+    };
+    edit.apply(Some(params)).ok()
+}
+
+/// The answer of a server of either era, for a modern host.
+// GW-06, GW-16
+fn modern_answer(method: &str, answer: HandlerResult) -> HandlerResult {
+    match answer {
+        Ok(result) => complete_result(method, &result, &server_info())
+            .map_err(|_| RpcError::new(code::INTERNAL_ERROR, "the server sent a result that is no object")),
+        Err(error) => Err(error_for_modern_host(&error).unwrap_or_else(|| {
+            let message = "the server requires a visit to a page, which this host cannot be asked for";
+            RpcError::new(code::INTERNAL_ERROR, message)
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! `subscriptions/listen`: changes of lists and resources, until the host closes its connection.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bowline::Subscription;
+use bowline::types::method;
+use bowline_proto::server::modern::listen::{ListenFilter, ListenStream};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Capabilities;
+use bowline_server::StatelessRequest;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::announce::ListChanges;
+use super::super::handshake::{capabilities, server_info};
+use super::super::shared_upstreams::UpstreamLease;
+use super::StatelessHosts;
+use crate::catalog::Snapshot;
+
+/// How many changes of resources may wait for the host to read. Servers are read on meanwhile, and a
+/// resource whose changes were missed counts as changed.
+const MAX_QUEUED_CHANGES: usize = 64;
+
+/// Serves one subscription, until the gateway stops.
+// GW-08
+pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request: StatelessRequest) {
+    let StatelessRequest { request, id, params, client, .. } = request;
+    let mut granted = match ListenFilter::parse(params.as_ref(), &client) {
+        Ok(filter) => {
+            let offered = Capabilities::decode(&capabilities()).expect("capabilities are an object");
+            filter.limit_to(&offered)
+        }
+        Err(refusal) => return request.respond(Err(&refusal.error)).await,
+    };
+    let (sender, mut updates) = mpsc::channel(MAX_QUEUED_CHANGES);
+    if !granted.resource_uris.is_empty() {
+        lease.catalog.wait_until_known(hosts.gateway.list_wait).await;
+    }
+    let seen = lease.catalog.snapshot();
+    let wanted = std::mem::take(&mut granted.resource_uris);
+    // Dropping it ends the subscriptions.
+    let mut watching = JoinSet::new();
+    granted.resource_uris =
+        Box::pin(watch_resources(hosts, (lease, &seen), wanted, sender, &mut watching)).await;
+    let (mut stream, acknowledgment) = ListenStream::open(&id, granted);
+    request.send_notification(&acknowledgment).await;
+    let mut lists = ListChanges::since(&lease.catalog, seen);
+    loop {
+        let changes = tokio::select! {
+            methods = lists.next() => {
+                let Some(methods) = methods else { return };
+                methods.into_iter().filter_map(|method| stream.tag_notification(method, None)).collect()
+            }
+            Some(uri) = updates.recv() => {
+                let params = Edit::new().set_str("uri", &uri).apply(None).ok();
+                Vec::from_iter(stream.tag_notification(method::RESOURCE_UPDATED, params.as_ref()))
+            }
+            () = hosts.stopping.cancelled() => {
+                if let Some(result) = stream.end_with_result(&server_info()) {
+                    request.respond(Ok(&result)).await;
+                }
+                return;
+            }
+        };
+        for change in changes {
+            request.send_notification(&change).await;
+        }
+    }
+}
+
+/// Subscribes to resources of servers, as far as there is room. Returns those whose server agreed in
+/// time; their changes are sent to `updates` by tasks in `watching`.
+pub(super) async fn watch_resources(
+    hosts: &StatelessHosts,
+    (lease, snapshot): (&UpstreamLease, &Snapshot),
+    wanted: BTreeSet<Box<str>>,
+    updates: mpsc::Sender<String>,
+    watching: &mut JoinSet<()>,
+) -> BTreeSet<Box<str>> {
+    let wait = hosts.gateway.list_wait;
+    let mut subscribing = JoinSet::new();
+    for uri in wanted {
+        let Some(target) = snapshot.resource(&uri) else { continue };
+        let Some(Ok(connected)) = lease.get(&target.server).map(|upstream| upstream.connected()) else {
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
+        let client = connected.client.clone();
+        subscribing.spawn(async move {
+            let subscription = timeout(wait, client.subscribe(&target.name)).await.ok()?.ok()?;
+            Some((uri, target.name, subscription, permit))
+        });
+    }
+    let mut granted = BTreeSet::new();
+    while let Some(subscribed) = subscribing.join_next().await {
+        if let Ok(Some((uri, own, subscription, permit))) = subscribed {
+            let forwarding = forward_changes(subscription, (uri.clone(), own), updates.clone());
+            watching.spawn(async move {
+                forwarding.await;
+                drop(permit);
+            });
+            granted.insert(uri);
+        }
+    }
+    granted
+}
+
+/// Sends the URI of each change, as hosts know it.
+async fn forward_changes(
+    mut subscription: Subscription,
+    (exposed, own): (Box<str>, Box<str>),
+    updates: mpsc::Sender<String>,
+) {
+    while let Some(change) = subscription.next().await {
+        // A resource below the one that was subscribed to has the URI of the server.
+        let uri = if *change.uri == *own { exposed.to_string() } else { change.uri };
+        if updates.send(uri).await.is_err() {
+            return;
+        }
+    }
+}

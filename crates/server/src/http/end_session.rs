@@ -1,0 +1,28 @@
+//! [`EndSession`]: ends the session of a connection that is its only one.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::session::HttpSession;
+
+/// Ends a session when it is dropped.
+// HS-03, GW-09
+#[derive(Debug)]
+pub(crate) struct EndSession {
+    session: Arc<HttpSession>,
+    /// The place of the session among those that may exist at once, if they are counted by it.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl EndSession {
+    pub(crate) fn new(session: Arc<HttpSession>, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { session, _permit: permit }
+    }
+}
+
+impl Drop for EndSession {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}

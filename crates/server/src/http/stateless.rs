@@ -1,0 +1,97 @@
+//! POST of a host of 2026-07-28: one message without a session.
+
+use std::sync::Arc;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::server::event_streams::{FirstEvents, PostFormat};
+use bowline_proto::server::http::PostRefusal;
+use bowline_proto::server::modern;
+use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::wire::{Id, Message, RpcError, code, method};
+use http::{HeaderMap, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::end_session::EndSession;
+use super::event_body::{EventBody, StreamReader};
+use super::post::{Post, dropped_error, wait_for_first};
+use super::refusal::Refusal;
+use super::reply::{self, Reply};
+use super::sessions::Sessions;
+use super::site::Site;
+use super::ticket::PostTicket;
+use crate::link::HostLink;
+use crate::open_request::OpenRequest;
+use crate::stateless::{StatelessRequest, check};
+
+/// The modern revisions that are served.
+const SERVED_REVISIONS: [Revision; 1] = [Revision::V2026_07_28];
+
+/// Validates a message and hands it to whoever takes such requests, and responds.
+// GW-01, GW-02, GW-03, GW-10
+pub(crate) async fn serve_stateless(
+    site: &Site,
+    requests: &mpsc::Sender<StatelessRequest>,
+    headers: HeaderMap,
+    post: Post,
+) -> Result<Reply, Refusal> {
+    let Post { mut messages, accepted, memory, token, .. } = post;
+    let (id, method, params) = match messages.pop() {
+        Some(Ok(Message::Request { id, method, params })) => (id, method, params),
+        // HT-03: a request is canceled by closing its connection, so no notification has an effect.
+        Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
+        _ => return Err(PostRefusal::MissingSession.into()),
+    };
+    let client = ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS)
+        .and_then(|client| {
+            check(&headers, &client, (&method, params.as_ref()), None)?;
+            Ok(client)
+        })
+        .map_err(|refusal| Refusal::Stateless(id.clone(), refusal))?;
+    // A subscription is nothing but events.
+    if *method == *method::LISTEN && !accepted.event_stream {
+        return Err(Refusal::Accept);
+    }
+    let permit = admit(site, &id)?;
+    let session = Sessions::begin_stateless(&site.settings);
+    // GW-09: however this ends, the request ends with it.
+    let end = EndSession::new(Arc::clone(&session), Some(permit));
+    let link = HostLink::on_http(&session);
+    let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
+    let reader = session.with_streams(|streams| streams.open_post(1, format));
+    let reader = StreamReader::new(Arc::clone(&session), reader);
+    let ticket = PostTicket::new(Arc::clone(&session), reader.reader().stream());
+    let key = link.with_session(|session| session.open_stateless_request(&id));
+    let key = key.expect("it is the first request of its session");
+    let request = OpenRequest::new(link, key, id.clone(), Some(ticket));
+    let request =
+        StatelessRequest { request, id: id.clone(), method, params, client, headers, _memory: memory };
+    if requests.send(request).await.is_err() {
+        return Err(unavailable(&id, "no more requests are accepted"));
+    }
+    Ok(match wait_for_first(site, &reader, accepted).await {
+        FirstEvents::Responses(events) => match &*events {
+            [event] => reply::json(session.status(), event.data.clone()),
+            _ => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+        },
+        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+        FirstEvents::Stream | FirstEvents::Wait => {
+            let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
+            reply::events(body.end_session_with(end))
+        }
+    })
+}
+
+/// Makes room for a request, if there is some.
+fn admit(site: &Site, id: &Id) -> Result<OwnedSemaphorePermit, Refusal> {
+    if site.draining.is_cancelled() {
+        return Err(unavailable(id, "no more requests are accepted"));
+    }
+    let permit = Arc::clone(&site.stateless_permits).try_acquire_owned();
+    permit.map_err(|_| unavailable(id, "there are too many requests"))
+}
+
+fn unavailable(id: &Id, message: &str) -> Refusal {
+    let error = RpcError::new(code::INTERNAL_ERROR, message);
+    let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
+    Refusal::Stateless(id.clone(), modern::Refusal { status, error })
+}

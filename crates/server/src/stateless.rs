@@ -1,0 +1,103 @@
+//! [`StatelessRequest`]: one request of a host of revision 2026-07-28, which has no session.
+
+use std::future::Future;
+
+use bowline_proto::server::modern::Refusal;
+use bowline_proto::server::modern::headers::{MirroredRequest, check_headers};
+use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::wire::mirror::HeaderAnnotations;
+use bowline_proto::wire::{Id, Json};
+use http::HeaderMap;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::BodyMemory;
+use crate::open_request::OpenRequest;
+
+/// One request of a host of revision 2026-07-28. Its `_meta` is valid, and its headers repeat its
+/// body as far as that can be known without its tool.
+///
+/// # Behavior
+/// - The end of its connection cancels it: what [`StatelessRequest::spawn`] runs is dropped.
+/// - Its response is JSON if it is the first thing to say, and an event stream otherwise. Only
+///   notifications that belong to it may be sent before it.
+/// - The host cannot be sent requests.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StatelessRequest {
+    /// The request, to answer.
+    pub request: OpenRequest,
+    /// Its id.
+    pub id: Id,
+    /// Its method.
+    pub method: Box<str>,
+    /// Its params, with the `_meta` that the host sent.
+    pub params: Option<Json>,
+    /// What its `_meta` says.
+    pub client: ModernRequest,
+    pub(crate) headers: HeaderMap,
+    /// Released with the request, whose params are a part of the body.
+    pub(crate) _memory: BodyMemory,
+}
+
+/// The requests of hosts of revision 2026-07-28. Dropping it drops those that wait.
+#[derive(Debug)]
+pub struct StatelessRequests {
+    requests: mpsc::Receiver<StatelessRequest>,
+    draining: CancellationToken,
+}
+
+impl StatelessRequest {
+    /// Spawns the task that serves the request. The task ends when the connection of the host does.
+    pub fn spawn<F>(self, serve: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let link = self.request.link().clone();
+        let serving = serve(self);
+        let tasks = link.tasks().clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = link.wait_for_disconnect() => {}
+                () = serving => {}
+            }
+        });
+    }
+
+    /// Checks that the headers repeat the arguments that the annotations of the called tool name.
+    // GW-03
+    pub fn check_arguments(&self, annotations: &HeaderAnnotations) -> Result<(), Refusal> {
+        check(&self.headers, &self.client, (&self.method, self.params.as_ref()), Some(annotations))
+    }
+}
+
+impl StatelessRequests {
+    pub(crate) fn new(requests: mpsc::Receiver<StatelessRequest>, draining: CancellationToken) -> Self {
+        Self { requests, draining }
+    }
+
+    /// Waits for the next request. `None` once no more are accepted.
+    ///
+    /// Dropping the future loses no request.
+    pub async fn next(&mut self) -> Option<StatelessRequest> {
+        tokio::select! {
+            biased;
+            () = self.draining.cancelled() => None,
+            request = self.requests.recv() => request,
+        }
+    }
+}
+
+/// Checks the headers of a request, given by its method and params, against its body.
+// GW-03
+pub(crate) fn check(
+    headers: &HeaderMap,
+    request: &ModernRequest,
+    (method, params): (&str, Option<&Json>),
+    annotations: Option<&HeaderAnnotations>,
+) -> Result<(), Refusal> {
+    let values = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let mirrored = MirroredRequest { request, method, params, annotations };
+    check_headers(values, &mirrored).map_err(|mismatch| mismatch.refusal())
+}
