@@ -1,5 +1,7 @@
 //! `bowline serve` between hosts and scripted servers.
 
+use std::time::Duration;
+
 use bowline_testkit::{self as testkit, HttpServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -8,6 +10,9 @@ use tokio::time::timeout;
 use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
 use crate::context::{Context, snapshot};
 use crate::status::{http_entry, stdio_entry};
+
+const CATALOG: &str =
+    if cfg!(windows) { "home/AppData/Local/bowline/cache/catalog" } else { "home/.cache/bowline/catalog" };
 
 async fn tools(host: &mut Host) -> Vec<String> {
     let answer = host.request("tools/list", json!({})).await;
@@ -44,6 +49,16 @@ async fn the_next_start_answers_from_what_was_seen_before() {
     context.user_config(&http_entry("one", &one));
     let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
     assert_eq!(tools(&mut host).await, ["counter", "echo"]);
+    let folder = context.path(CATALOG);
+    let is_saved = || {
+        let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        files
+            .map(|file| file.path())
+            .any(|path| path.extension().is_some_and(|extension| extension == "json"))
+    };
+    while !is_saved() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert_eq!(host.close().await.status.code(), Some(0));
     one.stop().await;
     let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;

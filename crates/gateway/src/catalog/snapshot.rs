@@ -144,6 +144,11 @@ impl Snapshot {
         servers
     }
 
+    /// Whether a server lists resources or templates.
+    pub(crate) fn lists_resources(&self, server: &str) -> bool {
+        !self.without_resources.iter().any(|other| **other == *server)
+    }
+
     /// The exposed form of a URI in a result of `server`, if it has another one: because another
     /// server lists it too, or has a template like it.
     pub(crate) fn exposed_uri(&self, server: &str, uri: &str) -> Option<Cow<'_, str>> {

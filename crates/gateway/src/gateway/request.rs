@@ -187,7 +187,8 @@ async fn search(
     for server in snapshot.likely_servers(uri) {
         let Some(upstream) = upstreams.get(&server) else { continue };
         let Ok(connected) = upstream.connected() else { continue };
-        if !offers_resources(&connected.client) {
+        // A server that lists resources is waited for if it is being connected.
+        if !snapshot.lists_resources(&server) && !offers_resources(&connected.client) {
             continue;
         }
         match forward(upstream, snapshot, open, method::RESOURCES_READ, params.clone()).await {

@@ -7,7 +7,7 @@ use bowline_gateway::{FolderCatalog, Gateway, STALE_SERVERS};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
 use serde_json::{Value, json};
 
-use super::{at, gateway};
+use super::{at, gateway, wait_for_cached_lists};
 use crate::support::{TEST_TIMEOUT, TestHost, result_text};
 
 /// The port of a server that is not there.
@@ -132,9 +132,7 @@ async fn the_catalog_outlives_the_process() {
     let mut host = TestHost::join_with(&build(), json!({})).await;
     assert_eq!(host.tools().await, ["echo"]);
     host.close().await;
-    while std::fs::read_dir(folder.path()).expect("a folder").next().is_none() {
-        tokio::task::yield_now().await;
-    }
+    wait_for_cached_lists(folder.path()).await;
     server.stop().await;
     let mut host = TestHost::join(&build());
     let hello = host.initialize(json!({})).await;

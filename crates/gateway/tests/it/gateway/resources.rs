@@ -1,9 +1,12 @@
 //! Resources: read from their server, told apart where two have the same URI, and watched.
 
-use bowline_testkit::{self as testkit, StreamKind, Tool};
+use std::time::Duration;
+
+use bowline_gateway::{FolderCatalog, Gateway};
+use bowline_testkit::{self as testkit, Fault, StreamKind, Tool};
 use serde_json::{Value, json};
 
-use super::{at, gateway};
+use super::{at, gateway, wait_for_cached_lists};
 use crate::support::{TEST_TIMEOUT, TestHost};
 
 #[tokio::test]
@@ -75,4 +78,23 @@ async fn rs_03_changes_reach_the_host_that_subscribed() {
         assert_eq!(host.response(1).await["error"]["code"], -32602);
         assert_eq!(host.result("ping", Value::Null).await, json!({}));
     }
+}
+
+/// What a template makes is not listed. A server that is known and still being connected is waited
+/// for.
+#[tokio::test]
+async fn a_resource_of_a_template_is_read_from_a_server_that_is_being_connected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = testkit::server().legacy().template("db://rows/{id}").run().await;
+    let build =
+        || Gateway::builder([at("one", &server)]).catalog_cache(FolderCatalog::new(folder.path())).build();
+    let mut host = TestHost::join_with(&build(), json!({})).await;
+    let templates = host.names("resources/templates/list", "resourceTemplates", "uriTemplate").await;
+    assert_eq!(templates, ["db://rows/{id}"]);
+    host.close().await;
+    wait_for_cached_lists(folder.path()).await;
+    server.arm(Fault::delay(Duration::from_millis(500)).on("initialize"));
+    let mut host = TestHost::join_with(&build(), json!({})).await;
+    let read = host.result("resources/read", json!({"uri": "db://rows/7"})).await;
+    assert_eq!(read["contents"][0]["uri"], "db://rows/7");
 }
