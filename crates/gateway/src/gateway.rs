@@ -53,6 +53,7 @@ pub struct GatewayBuilder {
     servers: Vec<Server>,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
+    has_stateless_hosts: bool,
     list_wait: Duration,
     drain_timeout: Duration,
     client_builder: Arc<ClientFactory>,
@@ -65,6 +66,7 @@ type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 
 struct Shared {
     known: Arc<KnownLists>,
+    has_stateless_hosts: bool,
     list_wait: Duration,
     drain_timeout: Duration,
     client_builder: Arc<ClientFactory>,
@@ -79,6 +81,7 @@ impl Gateway {
             servers: servers.into_iter().filter(|server| server.enabled).collect(),
             naming: Naming::default(),
             cache: None,
+            has_stateless_hosts: false,
             list_wait: LIST_WAIT,
             drain_timeout: DRAIN_TIMEOUT,
             client_builder: Arc::new(|server: Server| Client::builder(server)),
@@ -109,10 +112,11 @@ impl Gateway {
         drain_timeout: Duration,
         stop: impl Future<Output = ()>,
     ) {
-        let mut requests = listener.accept_stateless();
+        let mut requests = self.0.has_stateless_hosts.then(|| listener.accept_stateless());
         let stateless = StatelessHosts::new(Arc::clone(&self.0));
         let sessions = TaskTracker::new();
         let accept_stateless = async {
+            let Some(requests) = &mut requests else { return };
             while let Some(request) = requests.next().await {
                 stateless.serve(request);
             }
@@ -148,6 +152,14 @@ impl GatewayBuilder {
     /// Keeps the lists of the servers here between runs.
     pub fn catalog_cache(mut self, cache: impl CatalogCache) -> Self {
         self.cache = Some(Arc::new(cache));
+        self
+    }
+
+    /// Serves hosts of revision 2026-07-28 without a session as well, on the same endpoint (default:
+    /// not). Servers cannot ask such hosts anything yet, so a host that speaks both eras gets more
+    /// in a session.
+    pub fn stateless_hosts(mut self) -> Self {
+        self.has_stateless_hosts = true;
         self
     }
 
@@ -195,6 +207,7 @@ impl GatewayBuilder {
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
+            has_stateless_hosts: self.has_stateless_hosts,
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             client_builder: self.client_builder,

@@ -36,7 +36,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         if args.stdio { None } else { Some(listen::open(&args.listen, settings, &enabled).await?) };
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
-    let Configured { gateway, logins } = build_gateway(enabled, args.prefix, settings, &serving);
+    let Configured { gateway, logins } = build_gateway(enabled, &args, settings, &serving);
     match listener {
         None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
         Some(listener) => {
@@ -57,7 +57,7 @@ struct Configured {
 
 fn build_gateway(
     servers: Vec<bowline::Server>,
-    prefix: bool,
+    args: &ServeArgs,
     settings: &Settings,
     serving: &Serving<'_>,
 ) -> Configured {
@@ -69,7 +69,7 @@ fn build_gateway(
         settings.command_line.login_command(server).map(|command| (server.name.clone(), command))
     };
     let logins: HashMap<_, _> = servers.iter().filter_map(login).collect();
-    let naming = if prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
+    let naming = if args.prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
     let catalog = folders.catalog.clone();
     let mut builder = Gateway::builder(servers)
         .naming(naming)
@@ -81,6 +81,9 @@ fn build_gateway(
     for (server, command) in &logins {
         let command = command.clone();
         builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
+    }
+    if args.listen.modern {
+        builder = builder.stateless_hosts();
     }
     if let Some(folder) = catalog {
         builder = builder.catalog_cache(FolderCatalog::new(folder));

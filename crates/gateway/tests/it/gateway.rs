@@ -34,5 +34,5 @@ async fn wait_for_cached_lists(folder: &Path) {
 }
 
 fn gateway(servers: impl IntoIterator<Item = Server>) -> Gateway {
-    Gateway::builder(servers).build()
+    Gateway::builder(servers).stateless_hosts().build()
 }
