@@ -290,6 +290,9 @@ fn mistakes_are_explained() {
     hint: run `bowline trust` in the project's folder: it asks you once, and again when the file has changed
     ---
     ");
+    context.user_config("[servers.one]\nurl = 'http://127.0.0.1:9/mcp'\nx = [\n");
+    let shown = context.run(context.bowline(["serve", "--stdio"]));
+    assert!(shown.starts_with("exit: 2\n") && shown.contains("not valid TOML"), "{shown}");
     context.user_config("[servers.one]\nurl = 'http://127.0.0.1:9/mcp'\n");
     snapshot!(context.run(context.bowline(["serve", "--listen", "0.0.0.0:0"])), @r"
     exit: 2
