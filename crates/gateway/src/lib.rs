@@ -15,10 +15,31 @@
 //! # }
 //! ```
 //!
+//! [`Gateway`] puts many servers behind one endpoint, for any number of hosts, over stdio or HTTP:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! use bowline::Server;
+//! use bowline_gateway::{Gateway, HttpListener, HttpSettings};
+//!
+//! let docs = Server::http("docs", "https://mcp.example.com/mcp").build()?;
+//! let files = Server::stdio("files", "mcp-server-files").build()?;
+//! let gateway = Gateway::builder([docs, files]).build();
+//! let socket = tokio::net::TcpListener::bind("127.0.0.1:7355").await?;
+//! let listener = HttpListener::tcp(socket, HttpSettings::new().with_bearer_token("secret"));
+//! let stop = std::future::pending();
+//! gateway.serve_hosts(listener, Duration::from_secs(10), stop).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What passes untouched
 //! Params, results and errors pass byte for byte, including unknown members and spellings of
 //! numbers. Only what belongs to one side is rewritten: ids, progress tokens, and the handshake,
-//! which each side has with the relay.
+//! which each side has with the relay; and behind a [`Gateway`] names and URIs that several servers
+//! have.
 
 mod catalog;
 mod error_response;
