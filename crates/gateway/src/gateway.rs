@@ -41,8 +41,8 @@ pub use lists::STALE_SERVERS;
 ///   [`UNREACHABLE`](crate::UNREACHABLE) that says whether the server can have executed them.
 /// - Each session of a host has its own connection to each server, with the name and capabilities
 ///   of that host. So what a server asks or announces reaches the host that it is meant for.
-/// - Hosts of revision 2026-07-28 have no session. Those of the same name and version share
-///   connections, over which servers can ask nothing.
+/// - Hosts of revision 2026-07-28 have no session; see [`GatewayBuilder::stateless_hosts`]. Those of
+///   the same name and version share connections, over which servers can ask nothing.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -98,12 +98,11 @@ impl Gateway {
     pub async fn serve(&self, host: Host, stop: impl Future<Output = ()>) {
         HostSession::run(Arc::clone(&self.0), host, stop).await;
     }
-}
 
-impl Gateway {
-    /// Serves every host that `listener` accepts, of all revisions, until `stop` resolves. Then no more are accepted,
-    /// open requests get at most `drain_timeout` for their responses, and everything is shut down
-    /// as in [`Gateway::serve`].
+    /// Serves every host that `listener` accepts until `stop` resolves: those that begin a session,
+    /// and others as [`GatewayBuilder::stateless_hosts`] says. Then no more are accepted, open
+    /// requests get at most `drain_timeout` for their responses, and everything is shut down as in
+    /// [`Gateway::serve`].
     ///
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn serve_hosts(
