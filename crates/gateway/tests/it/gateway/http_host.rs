@@ -1,6 +1,7 @@
 //! A gateway in front of hosts over HTTP that open no stream of their own.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bowline_gateway::{Gateway, HttpListener, HttpSettings};
 use bowline_testkit as testkit;
@@ -34,19 +35,34 @@ pub(super) struct Reply {
     body: BufReader<TcpStream>,
 }
 
+/// A gateway on a port of this machine.
+pub(super) struct ServedGateway {
+    pub(super) address: SocketAddr,
+    /// Stops it.
+    pub(super) stop: oneshot::Sender<()>,
+    /// Ends when it has ended in order.
+    pub(super) serving: JoinHandle<()>,
+}
+
+/// Serves a gateway on a port of this machine.
+pub(super) async fn serve_on_loopback(gateway: &Gateway, drain_timeout: Duration) -> ServedGateway {
+    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = HttpListener::tcp(socket, HttpSettings::new());
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let gateway = gateway.clone();
+    let serving = tokio::spawn(async move {
+        let stopped = async move {
+            let _ = stopped.await;
+        };
+        gateway.serve_hosts(listener, drain_timeout, stopped).await;
+    });
+    ServedGateway { address, stop, serving }
+}
+
 impl HttpHost {
     async fn start(gateway: &Gateway, capabilities: Value) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let listener = HttpListener::tcp(socket, HttpSettings::new());
-        let address = listener.local_addr().expect("an address");
-        let (stop, stopped) = oneshot::channel::<()>();
-        let gateway = gateway.clone();
-        let serving = tokio::spawn(async move {
-            let stopped = async move {
-                let _ = stopped.await;
-            };
-            gateway.serve_hosts(listener, TEST_TIMEOUT, stopped).await;
-        });
+        let ServedGateway { address, stop, serving } = serve_on_loopback(gateway, TEST_TIMEOUT).await;
         let mut host = Self { endpoint: RawEndpoint { address }, session: None, stop: Some(stop), serving };
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": capabilities,

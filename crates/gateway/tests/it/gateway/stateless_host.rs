@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline::{CallOptions, Client, Era, Event, Server, Topic};
-use bowline_gateway::{Gateway, HttpListener, HttpSettings};
+use bowline_gateway::Gateway;
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::http_host::RawEndpoint;
+use super::http_host::{RawEndpoint, ServedGateway, serve_on_loopback};
 use super::{at, gateway};
 use crate::support::TEST_TIMEOUT;
 
@@ -29,17 +28,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Endpoint {
     async fn start(gateway: &Gateway) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let listener = HttpListener::tcp(socket, HttpSettings::new());
-        let address = listener.local_addr().expect("an address");
-        let (stop, stopped) = oneshot::channel::<()>();
-        let gateway = gateway.clone();
-        let serving = tokio::spawn(async move {
-            let stopped = async move {
-                let _ = stopped.await;
-            };
-            gateway.serve_hosts(listener, DRAIN_TIMEOUT, stopped).await;
-        });
+        let ServedGateway { address, stop, serving } = serve_on_loopback(gateway, DRAIN_TIMEOUT).await;
         Self { url: format!("http://{address}/mcp"), raw: RawEndpoint { address }, stop, serving }
     }
 
