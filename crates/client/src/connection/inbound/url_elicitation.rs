@@ -49,6 +49,7 @@ impl Connection {
         for page in &pages {
             let answer = self
                 .call_handler(
+                    ask.options.handler.as_ref(),
                     method::ELICIT.into(),
                     Some(elicitation_params(page)),
                     Some(Arc::clone(&during)),
@@ -60,11 +61,12 @@ impl Connection {
             }
         }
         let ids: Vec<Box<str>> = pages.iter_mut().filter_map(|page| page.id.take()).collect();
+        let handler = ask.options.handler.as_ref().unwrap_or(&self.inbound.handler);
         let done = wait_for_completions(heard, ids.iter().cloned().collect());
         let onward = tokio::select! {
             biased;
             () = done => UrlElicitationOutcome::Retry,
-            onward = self.inbound.handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
+            onward = handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
             () = sleep(self.server.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
         };
         match onward {
