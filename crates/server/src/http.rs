@@ -37,7 +37,7 @@ mod stateless;
 mod ticket;
 
 pub use listener::HttpListener;
-pub(crate) use request_body::BodyMemory;
+pub use request_body::BodyMemory;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;

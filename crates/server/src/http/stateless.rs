@@ -63,8 +63,7 @@ pub(crate) async fn serve_stateless(
     let key = link.with_session(|session| session.open_stateless_request(&id));
     let key = key.expect("it is the first request of its session");
     let request = OpenRequest::new(link, key, id.clone(), Some(ticket));
-    let request =
-        StatelessRequest { request, id: id.clone(), method, params, client, headers, _memory: memory };
+    let request = StatelessRequest { request, id: id.clone(), method, params, client, memory, headers };
     if requests.send(request).await.is_err() {
         return Err(unavailable(&id, "no more requests are accepted"));
     }
