@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::{LogLevel, method};
-use bowline::{Client, ConnectionEvent, Era, Event, Json, NoHandler, RpcError, Server, Status, Topic};
+use bowline::{Client, ConnectionEvent, Era, Event, Json, RpcError, Server, Status, Topic};
 use bowline_server::{Handshake, HostLink};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::shared_calls::{SharedCalls, SharedHandler};
 use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile, feed};
 use crate::error_response::{self, ConnectionState, LoginCommand};
@@ -29,8 +30,8 @@ pub(super) struct Identity {
     pub(super) client_info: Json,
     /// The capabilities that servers are told: an object.
     pub(super) capabilities: Json,
-    /// The session of the host. `None` for hosts without one, which can be asked nothing, and are
-    /// told nothing but the progress of their calls.
+    /// The session of the host. `None` for hosts without one, which are asked only because of their
+    /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
 }
 
@@ -69,6 +70,8 @@ pub(super) struct Connected {
     pub(super) client: Client,
     /// The requests of the host that this server serves.
     pub(super) open_calls: Arc<OpenCalls>,
+    /// The calls of hosts without a session that this server serves.
+    pub(super) shared_calls: Arc<SharedCalls>,
     /// Notifications for the host, in order.
     pub(super) queue: Arc<HostQueue>,
     /// Notifications of the host, in order.
@@ -208,6 +211,7 @@ impl Upstream {
 impl Connected {
     fn open(gateway: &Shared, server: &Server, identity: &Identity) -> Result<(Self, QueueReader), RpcError> {
         let open_calls = Arc::<OpenCalls>::default();
+        let shared_calls = Arc::<SharedCalls>::default();
         let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
         let builder = match identity.session.clone() {
             Some(SessionLink { link, handshake }) => {
@@ -222,7 +226,10 @@ impl Connected {
                 // in the same era.
                 builder.begin_with(Era::Legacy).handler(handler)
             }
-            None => builder.handler(NoHandler),
+            None => builder.handler(SharedHandler {
+                calls: Arc::clone(&shared_calls),
+                capabilities: identity.capabilities.clone(),
+            }),
         };
         let client = builder
             .open()
@@ -231,7 +238,8 @@ impl Connected {
         let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
         tokio::spawn(forward_to_server(outgoing, client.clone()));
         let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
-        Ok((Self { client, open_calls, queue, notifications, hooks: Mutex::new(Some(hooks)) }, reader))
+        let hooks = Mutex::new(Some(hooks));
+        Ok((Self { client, open_calls, shared_calls, queue, notifications, hooks }, reader))
     }
 }
 
