@@ -10,9 +10,9 @@ use super::duration;
 
 /// Options that say how hosts reach a socket.
 const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
-    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "modern", "socket"]
+    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "socket"]
 } else {
-    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "modern"]
+    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain"]
 };
 
 /// `bowline serve`
@@ -75,12 +75,6 @@ pub(crate) struct ListenArgs {
     /// Allow an address that other machines can reach. Nothing is encrypted: put a proxy with TLS in front
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Serve hosts of 2026-07-28 without a session as well
-    ///
-    /// Servers cannot ask such hosts anything yet (elicitation, sampling, roots), so without this a host that speaks both
-    /// eras is given a session, in which they can.
-    #[arg(long)]
-    pub(crate) modern: bool,
     /// After SIGTERM or Ctrl-C, let open calls go on for this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_any)]
     pub(crate) drain: Duration,

@@ -82,9 +82,6 @@ fn build_gateway(
         let command = command.clone();
         builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
     }
-    if args.listen.modern {
-        builder = builder.stateless_hosts();
-    }
     if let Some(folder) = catalog {
         builder = builder.catalog_cache(FolderCatalog::new(folder));
     }

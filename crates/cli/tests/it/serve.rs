@@ -150,28 +150,25 @@ async fn se_05_hosts_over_http_need_the_token() {
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
-/// A host that speaks both eras gets a session, in which servers can ask it something, unless it is
-/// told otherwise.
+/// Hosts of both eras are served on one endpoint.
 #[cfg(unix)]
 #[tokio::test]
-async fn hosts_without_sessions_are_served_on_request() {
+async fn hosts_with_and_without_sessions_are_served() {
     let context = Context::new();
     let one = server("echo").await;
     context.user_config(&http_entry("one", &one));
-    for (flags, revision) in
-        [(&["--no-token"][..], "2025-11-25"), (&["--no-token", "--modern"], "2026-07-28")]
-    {
-        let mut gateway = Gateway::start(&context, &[&["--listen", "127.0.0.1:0"], flags].concat());
-        let url = gateway.url().await;
-        gateway.note().await;
-        let shown = context.run(context.bowline(["info", &url, "--json"]));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
+    let url = gateway.url().await;
+    gateway.note().await;
+    for (protocol, revision) in [("legacy", "2025-11-25"), ("modern", "2026-07-28"), ("auto", "2026-07-28")] {
+        let shown = context.run(context.bowline(["info", &url, "--json", "--protocol", protocol]));
         assert!(shown.contains(revision), "{shown}");
         assert_eq!(
-            context.run(context.bowline(["call", &url, "echo"])),
+            context.run(context.bowline(["call", &url, "echo", "--protocol", protocol])),
             "exit: 0\n--- stdout\n{}\n--- stderr\n---"
         );
-        assert_eq!(gateway.terminate().await.code(), Some(0));
     }
+    assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
 /// A call that is open when the signal comes gets its response.
