@@ -16,6 +16,8 @@ use crate::error_response;
 pub(super) struct Question {
     /// The question, as a host is asked it.
     pub(super) request: InputRequest,
+    /// The key under which a modern server asks it.
+    pub(super) key: Option<Box<str>>,
     answer: oneshot::Sender<HandlerResult>,
 }
 
@@ -60,7 +62,7 @@ impl CallQuestions {
         (Self { questions, may_ask }, receiver)
     }
 
-    async fn ask(&self, request: &ServerRequest) -> HandlerResult {
+    async fn ask(&self, request: ServerRequest) -> HandlerResult {
         if !self.may_ask {
             return Err(RpcError::new(
                 code::INVALID_REQUEST,
@@ -68,8 +70,9 @@ impl CallQuestions {
             ));
         }
         let (answer, answered) = oneshot::channel();
-        let request = question_from_request(&request.method, Some(&request.params));
-        self.questions.try_send(Question { request, answer }).map_err(|error| match error {
+        let ServerRequest { method, params, key, .. } = request;
+        let request = question_from_request(&method, Some(&params));
+        self.questions.try_send(Question { request, key, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => error_response::too_many_questions(),
             mpsc::error::TrySendError::Closed(_) => error_response::host_left(),
         })?;
@@ -84,6 +87,6 @@ impl Handler for CallQuestions {
     }
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
-        Box::pin(async move { self.ask(&request).await })
+        Box::pin(self.ask(request))
     }
 }

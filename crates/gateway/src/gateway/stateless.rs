@@ -119,7 +119,7 @@ impl StatelessHosts {
         let gateway = Arc::clone(&self.gateway);
         let call = CallStart { gateway, lease, routed, method: method.clone(), params, memory };
         let host = HostRequest { method, params: sent, client };
-        self.finish(RunningCall::spawn(call), request, &host).await;
+        self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;
     }
 
     /// Goes on with a call that waits for the input which this request brings.

@@ -9,9 +9,10 @@ use std::time::Duration;
 use bowline_proto::client::session::Status;
 use bowline_proto::fault::{Cause, Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{InputRequest, InputRequests, InputRequired, ResultType, result_type};
+use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
+use super::server_requests::ServerQuestion;
 use crate::clock;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
@@ -110,11 +111,13 @@ impl Connection {
             return Err(self.server.request_error(method, Failure::Fault(fault)));
         }
         let collecting = wanted.iter().map(|(key, request)| {
-            let during = Arc::clone(&during);
-            async move {
-                let input = self.collect_input(own_handler, method, request, during).await?;
-                Ok((key.clone(), input))
-            }
+            let question = ServerQuestion {
+                method: request.method.clone(),
+                params: request.params.clone(),
+                purpose: Some(Arc::clone(&during)),
+                key: Some(key.clone()),
+            };
+            async move { Ok((key.clone(), self.collect_input(own_handler, method, question).await?)) }
         });
         if own_handler.is_some() {
             return try_join_all(collecting).await;
@@ -130,15 +133,12 @@ impl Connection {
         &self,
         own_handler: Option<&Arc<dyn Handler>>,
         method: &str,
-        request: &InputRequest,
-        during: Arc<str>,
+        question: ServerQuestion,
     ) -> Result<Json> {
         let mut status = self.links.status();
-        let asking =
-            self.call_handler(own_handler, request.method.clone(), request.params.clone(), Some(during));
         let answer = tokio::select! {
             biased;
-            answer = asking => answer,
+            answer = self.call_handler(own_handler, question) => answer,
             _ = status.wait_for(|status| *status == Status::Closed) => {
                 let closed = Failure::Fault(Fault::new(Cause::Closed));
                 return Err(self.server.request_error(method, closed));

@@ -21,6 +21,16 @@ use tokio::task::AbortHandle;
 /// Maximum number of handlers that run at once. Further requests are refused, not queued.
 const MAX_SERVER_REQUESTS: usize = 64;
 
+/// What a server asks, in either era.
+pub(crate) struct ServerQuestion {
+    pub(crate) method: Box<str>,
+    pub(crate) params: Option<Json>,
+    /// Our request that needs it, if that is known.
+    pub(crate) purpose: Option<Arc<str>>,
+    /// The key under which a modern server asks.
+    pub(crate) key: Option<Box<str>>,
+}
+
 impl Connection {
     /// Handles a server request. `call` is the call on whose stream it arrived, if known.
     pub(crate) fn handle_request(
@@ -74,7 +84,8 @@ impl Connection {
             RunningHandlerGuard { connection: Arc::clone(self), key: Some(key.clone()), paused_calls };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
-            let answer = connection.call_handler(own_handler.as_ref(), method, params, None).await;
+            let question = ServerQuestion { method, params, purpose: None, key: None };
+            let answer = connection.call_handler(own_handler.as_ref(), question).await;
             let answer = answer.map(|result| with_related_task(result, task.as_ref()));
             if entry.remove() == HandlerEnd::ResponseExpected {
                 connection.send_response(&wire, &id, answer).await;
@@ -89,10 +100,9 @@ impl Connection {
     pub(crate) async fn call_handler(
         &self,
         own_handler: Option<&Arc<dyn Handler>>,
-        method: Box<str>,
-        params: Option<Json>,
-        purpose: Option<Arc<str>>,
+        question: ServerQuestion,
     ) -> HandlerResult {
+        let ServerQuestion { method, params, purpose, key } = question;
         let params = params.unwrap_or_else(Json::empty_object);
         // Without a link the request belongs to a call that has lost it, or to a server that has
         // not negotiated yet.
@@ -102,7 +112,7 @@ impl Connection {
             (None, None) => Revision::V2024_11_05,
         };
         let server = Arc::clone(&self.server.name);
-        let request = ServerRequest { server, revision, method, params, purpose };
+        let request = ServerRequest { server, revision, method, params, purpose, key };
         self.inbound.call_handler(own_handler.unwrap_or(&self.inbound.handler), request).await
     }
 

@@ -11,6 +11,7 @@ use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::time::sleep;
 
 use super::Inbound;
+use super::server_requests::ServerQuestion;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::{Connection, Failure, LiveLink};
@@ -47,14 +48,13 @@ impl Connection {
         let heard = self.events.subscribe();
         let during = describe_request(ask.method, ask.params);
         for page in &pages {
-            let answer = self
-                .call_handler(
-                    ask.options.handler.as_ref(),
-                    method::ELICIT.into(),
-                    Some(elicitation_params(page)),
-                    Some(Arc::clone(&during)),
-                )
-                .await;
+            let question = ServerQuestion {
+                method: method::ELICIT.into(),
+                params: Some(elicitation_params(page)),
+                purpose: Some(Arc::clone(&during)),
+                key: None,
+            };
+            let answer = self.call_handler(ask.options.handler.as_ref(), question).await;
             let consents = answer.ok().and_then(|answer| ElicitResult::decode(&answer).ok());
             if !matches!(consents, Some(ElicitResult::Accept(_))) {
                 return Err(Failure::Server(refused));

@@ -78,9 +78,8 @@ impl CallParking {
         let expires = SystemTime::now() + self.timeout;
         let expires_at = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() + 1;
         let state = SealedState { expires_at, nonce, payload: Vec::new() };
-        let state = match state.seal(&self.binding(&principal, host), &self.key) {
-            Ok(state) => state,
-            Err(_) => return Err((call, error_response::internal_error())),
+        let Ok(state) = state.seal(&self.binding(&principal, host), &self.key) else {
+            return Err((call, error_response::internal_error()));
         };
         let result =
             match input_required(&call.open_questions(), Some(&state), &host.client.client_capabilities) {

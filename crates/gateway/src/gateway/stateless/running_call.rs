@@ -1,6 +1,7 @@
 //! [`RunningCall`]: a call of a host without a session, which runs in a task of its own. It outlives
 //! the request that began it, if a server asks the host something.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,9 +36,10 @@ pub(super) struct RunningCall {
     questions: mpsc::Receiver<Question>,
     /// The questions that wait for the host, by their key.
     open: Vec<(Box<str>, Question)>,
-    /// How many questions there were: no key is used twice.
+    /// The keys of all questions so far: none is used twice, so that no answer is taken for that to
+    /// another question.
     // MR-08
-    asked: usize,
+    keys: HashSet<Box<str>>,
     /// How many rounds of questions there were.
     rounds: usize,
     current: Arc<CurrentRequest>,
@@ -68,12 +70,14 @@ const COLLECT_TIME: Duration = Duration::from_millis(10);
 /// Most rounds of questions of one call. Further questions are refused.
 // MR-06
 pub(super) const MAX_ROUNDS: usize = 16;
+/// Longest key of a server that hosts are asked under.
+const MAX_KEY_BYTES: usize = 128;
 /// How long a call that is given up may go on, to end by itself after its questions were answered.
 const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 
 impl RunningCall {
     /// Starts a call.
-    pub(super) fn spawn(start: CallStart) -> Box<Self> {
+    pub(super) fn spawn(start: CallStart) -> Self {
         let CallStart { gateway, lease, routed, method, params, memory } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
         let current = Arc::<CurrentRequest>::default();
@@ -86,7 +90,7 @@ impl RunningCall {
             answer
         });
         let result = AbortOnDropHandle::new(result);
-        Box::new(Self { result, questions, open: Vec::new(), asked: 0, rounds: 0, current, snapshot })
+        Self { result, questions, open: Vec::new(), keys: HashSet::new(), rounds: 0, current, snapshot }
     }
 
     /// Lets a request of the host wait for the call: it gets the progress from now on.
@@ -138,11 +142,26 @@ impl RunningCall {
         }
         match check_question(&question.request, capabilities) {
             Ok(()) => {
-                self.asked += 1;
-                self.open.push((format!("q{}", self.asked).into(), question));
+                let key = self.choose_key(question.key.as_deref());
+                self.open.push((key, question));
             }
             Err(error) => question.answer(Err(error.refusal().error)),
         }
+    }
+
+    /// A key that no question of the call had: that of the server, if possible.
+    fn choose_key(&mut self, of_server: Option<&str>) -> Box<str> {
+        let is_usable = |key: &&str| key.len() <= MAX_KEY_BYTES && !self.keys.contains(*key);
+        let key: Box<str> = of_server.filter(is_usable).map_or_else(
+            || {
+                let mut numbered =
+                    (self.keys.len() + 1..).map(|number| format!("q{number}").into_boxed_str());
+                numbered.find(|key| !self.keys.contains(key)).expect("there are more numbers than keys")
+            },
+            Box::from,
+        );
+        self.keys.insert(key.clone());
+        key
     }
 
     /// The questions for the host.

@@ -53,7 +53,7 @@ async fn gw_16_a_modern_server_gets_no_retry_of_a_host_that_left() {
     let (_, state) = host.begin("book").await;
     let late = loop {
         // An invalid answer does not use the state.
-        let answer = host.call("book", retry(&state, json!({"q1": {}}))).await;
+        let answer = host.call("book", retry(&state, json!({"files": {}}))).await;
         if answer["error"]["code"] != -32602 {
             break answer;
         }

@@ -34,6 +34,11 @@ async fn gw_07_questions_of_one_moment_are_one_round() {
         let (key, _) = questions.iter().next().expect("a question");
         assert_eq!(questions.len(), 1, "{kind:?}");
         assert!(key != form_key && key != roots_key, "{kind:?}: {key} was used before");
+        // The keys of a modern server stay.
+        assert_eq!(
+            (form_key == "a", key == "c"),
+            (kind == ServerKind::ModernHttp, kind == ServerKind::ModernHttp)
+        );
         let state = &second["result"]["requestState"];
         let last = host.call("book", retry(state, json!({key.as_str(): accept("Rome")}))).await;
         assert_eq!(last["result"]["resultType"], "complete", "{kind:?}: {last}");
