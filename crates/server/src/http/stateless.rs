@@ -6,6 +6,7 @@ use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{FirstEvents, PostFormat};
 use bowline_proto::server::http::PostRefusal;
 use bowline_proto::server::modern;
+use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
 use bowline_proto::wire::{Id, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
@@ -41,7 +42,10 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
-    let client = ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS)
+    let values = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let client = check_version_header(values, params.as_ref())
+        .map_err(|mismatch| mismatch.refusal())
+        .and_then(|()| ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS))
         .and_then(|client| {
             check(&headers, &client, (&method, params.as_ref()), None)?;
             Ok(client)
