@@ -75,8 +75,8 @@ impl CallParking {
     ) -> Result<Json, (Box<RunningCall>, RpcError)> {
         let nonce = random::<NONCE_LEN>();
         let principal = principal(&host.client);
-        let expires = SystemTime::now() + self.timeout;
-        let expires_at = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() + 1;
+        // Never before the timer, which decides.
+        let expires_at = seconds_now().saturating_add(self.timeout.as_secs()).saturating_add(2);
         let state = SealedState { expires_at, nonce, payload: Vec::new() };
         let Ok(state) = state.seal(&self.binding(&principal, host), &self.key) else {
             return Err((call, error_response::internal_error()));
@@ -86,6 +86,8 @@ impl CallParking {
                 Ok(result) => result,
                 Err(error) => return Err((call, error.refusal().error)),
             };
+        // The timer needs the lock, so it cannot be over before the call is parked.
+        let mut calls = self.calls.lock();
         let (parking, wait) = (Arc::downgrade(self), self.timeout);
         let timer = AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(wait).await;
@@ -93,8 +95,7 @@ impl CallParking {
                 parking.give_up(&nonce);
             }
         }));
-        let parked = self.calls.lock().park(nonce, &principal, ParkedCall { call, _timer: timer });
-        match parked {
+        match calls.park(nonce, &principal, ParkedCall { call, _timer: timer }) {
             Ok(()) => Ok(result),
             Err(refused) => Err((refused.call, error_response::too_many_questions())),
         }
@@ -114,9 +115,9 @@ impl CallParking {
             refusal.refusal().error
         };
         let text = retry.state.as_deref().ok_or_else(|| refused(StateRefusal::Malformed))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let principal = principal(&host.client);
-        let nonce = match SealedState::open(text, &self.binding(&principal, host), now, &self.key) {
+        let opened = SealedState::open(text, &self.binding(&principal, host), seconds_now(), &self.key);
+        let nonce = match opened {
             Ok(state) => state.nonce,
             Err(StateRefusal::Expired) => return Err(error_response::input_timeout()),
             // Its key is gone with the process that sealed it, and so is the call.
@@ -176,6 +177,11 @@ impl Mac for StateKey {
 fn principal(client: &ModernRequest) -> String {
     let info = client.client_info.as_ref().and_then(|info| Implementation::decode(info).ok());
     info.map_or_else(String::new, |info| format!("{}\n{}", info.name, info.version))
+}
+
+/// The time in seconds since the epoch.
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn random<const N: usize>() -> [u8; N] {

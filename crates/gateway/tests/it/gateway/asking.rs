@@ -15,7 +15,7 @@ use bowline_gateway::Gateway;
 use bowline_testkit::{self as testkit, Control, HttpServer, Script, ScriptedRequest, StdioServer, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -176,11 +176,13 @@ impl Deref for TestServer {
 struct ScriptedHost {
     action: &'static str,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Notified of each question.
+    heard: Arc<Notify>,
 }
 
 impl ScriptedHost {
     fn new(action: &'static str) -> Self {
-        Self { action, asked: Arc::default() }
+        Self { action, asked: Arc::default(), heard: Arc::default() }
     }
 }
 
@@ -210,6 +212,7 @@ impl Handler for ScriptedHost {
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         let mode = request.params.member("mode").and_then(|mode| mode.decode::<String>().ok());
         self.asked.lock().push(request.method.to_string());
+        self.heard.notify_one();
         let answer = scripted_answer(self.action, &request.method, mode.as_deref().unwrap_or("form"));
         Box::pin(async move { answer.map(|answer| Json::encode(&answer).expect("JSON")) })
     }
@@ -270,6 +273,41 @@ async fn gw_16_rounds_and_questions_are_answered_across_eras() {
     let roots = scripted_answer("accept", "roots/list", "").unwrap();
     let expected = json!({"where": accept("Oslo"), "pay": {"action": "accept"}, "files": roots});
     check_grid(&rounds, "accept", &expected).await;
+}
+
+/// GW-16, EL-11: a server of 2025-11-25 that refuses a call until a page was visited.
+#[tokio::test]
+async fn gw_16_a_call_that_needs_a_page_goes_on_when_it_was_visited() {
+    for era in HOSTS {
+        let tool = Tool::needs_url_elicitations("pay", [("page", "http://127.0.0.1:9/pay")]);
+        let server = TestServer::start(ServerKind::LegacyHttp, testkit::server().tool(tool)).await;
+        let endpoint = Endpoint::start(&gateway([server.configured()])).await;
+        let host = ScriptedHost::new("accept");
+        let (asked, heard) = (Arc::clone(&host.asked), Arc::clone(&host.heard));
+        let client = endpoint.host(era, host).await;
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("pay", &json!({"n": 1})).await }
+        });
+        soon(heard.notified()).await;
+        server.wait_until(|server| server.complete_elicitation("page") > 0, TEST_TIMEOUT).await;
+        let result =
+            soon(calling).await.expect("no panic").unwrap_or_else(|error| panic!("{era:?}: {error}"));
+        assert_eq!(result.text(), r#"{"n":1}"#, "{era:?}");
+        assert_eq!(*asked.lock(), ["elicitation/create"], "{era:?}");
+        assert_eq!(server.executions("pay"), 1, "{era:?}");
+        endpoint.stop().await;
+        // A host that declines gets an error, and the tool does not run.
+        let tool = Tool::needs_url_elicitations("pay", [("page", "http://127.0.0.1:9/pay")]);
+        let server = TestServer::start(ServerKind::LegacyHttp, testkit::server().tool(tool)).await;
+        let endpoint = Endpoint::start(&gateway([server.configured()])).await;
+        let client = endpoint.host(era, ScriptedHost::new("decline")).await;
+        let error = soon(client.call_tool("pay", &json!({}))).await.unwrap_err();
+        let code = if era == Era::Legacy { -32042 } else { -32603 };
+        assert_eq!(error.server_error().map(|error| error.code), Some(code), "{era:?}: {error}");
+        assert_eq!(server.executions("pay"), 0, "{era:?}");
+        endpoint.stop().await;
+    }
 }
 
 /// GW-16: a host that refuses to sample or to name its roots. A legacy one says so to the server; a

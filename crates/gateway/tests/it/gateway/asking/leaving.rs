@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bowline_testkit::{self as testkit, ReceivedMessage, StreamKind, Tool};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::*;
 
@@ -125,6 +126,50 @@ async fn gw_16_a_server_that_dies_while_a_call_is_parked_says_unknown() {
         assert_eq!(lost["error"]["data"]["bowline"]["server"], "one", "{kind:?}: {lost}");
         assert_eq!(server.executions("book"), 1, "{kind:?}");
         endpoint.stop().await;
+    }
+}
+
+/// A host that never answers.
+struct SilentHost(Arc<Notify>);
+
+impl Handler for SilentHost {
+    fn capabilities(&self) -> Json {
+        Json::encode(&all_capabilities()).expect("JSON")
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+/// GW-09, CN-01: a host with a session that cancels its call while it is asked.
+#[tokio::test]
+async fn cn_01_a_legacy_host_that_leaves_cancels_its_call() {
+    for kind in SERVERS {
+        let tool = Tool::asks("book", [form("where")]);
+        let server = TestServer::start(kind, testkit::server().tool(tool).tool("echo")).await;
+        let endpoint = Endpoint::start(&gateway([server.configured()])).await;
+        let asked = Arc::<Notify>::default();
+        let client = endpoint.host(Era::Legacy, SilentHost(Arc::clone(&asked))).await;
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("book", &json!({})).await }
+        });
+        soon(asked.notified()).await;
+        calling.abort();
+        if kind == ServerKind::ModernHttp {
+            // The server has nothing open that could be canceled.
+            soon(client.call_tool("echo", &json!({}))).await.expect("a result");
+            assert_eq!((server.count("tools/call"), server.executions("book")), (2, 0));
+        } else {
+            let called = server.wait_for(|received| received.tool() == Some("book"), TEST_TIMEOUT).await;
+            server.wait_until(|server| !server.cancellations().is_empty(), TEST_TIMEOUT).await;
+            assert_eq!(server.cancellations(), [called.body["id"].clone()], "{kind:?}");
+            assert_eq!(server.executions("book"), 1, "{kind:?}");
+        }
+        endpoint.stop().await;
+        assert_eq!(server.violations(), [""; 0], "{kind:?}");
     }
 }
 

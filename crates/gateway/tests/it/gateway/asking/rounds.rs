@@ -152,7 +152,7 @@ async fn mr_06_rounds_are_bounded() {
         if kind == ServerKind::LegacyHttp {
             let given = answers(&answer);
             assert_eq!((&given["k15"], &given["k16"]["error"]["code"]), (&accept("Oslo"), &json!(-32603)));
-            assert_eq!(given.as_object().map(|given| given.len()), Some(20));
+            assert_eq!(given.as_object().map(serde_json::Map::len), Some(20));
             assert_eq!(server.executions("book"), 1);
         } else {
             assert_eq!(answer["error"]["code"], -32050, "{answer}");
