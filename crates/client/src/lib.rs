@@ -272,7 +272,7 @@ pub mod config {
         AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Grant,
         HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
         KeyLocation, Program, Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy,
-        Secret, Server, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
+        Secret, Server, Share, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
         TokenSource, Transport,
     };
     #[cfg(feature = "config")]

@@ -148,7 +148,7 @@ pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 #[cfg(feature = "files")]
 pub use schema::json_schema;
 pub use secret::Secret;
-pub use server::{Http, Protocol, Server, Timeouts, Tls, Transport};
+pub use server::{Http, Protocol, Server, Share, Timeouts, Tls, Transport};
 pub use server_builder::{HttpServer, IntoServer, StdioServer};
 #[cfg(feature = "files")]
 pub use source::{FileFormat, Source};

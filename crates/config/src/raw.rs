@@ -13,7 +13,7 @@ use crate::keys::{Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, 
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Location};
 use crate::sampling::SamplingPolicy;
-use crate::server::{Protocol, Server, Timeouts};
+use crate::server::{Protocol, Server, Share, Timeouts};
 use crate::tree;
 
 pub(crate) use auth::{
@@ -138,6 +138,15 @@ keys! {
         /// How long a call waits for a connection that is down before it fails. 0 fails it at once.
         #[hosts("reconnect_wait", "reconnectWait")]
         reconnect_wait: Interval = Server::RECONNECT_WAIT,
+
+        /// Which hosts of `bowline serve` share a connection to the server, and so a process.
+        #[meant_by("shared", "sharing")]
+        share: Choice<Share> = Share::default().as_str(),
+
+        /// After how long without a call `bowline serve` closes a connection to the server, and so
+        /// ends its process, until the next call. What the server offers stays listed. 0 is never.
+        #[meant_by("idle_timeout", "idle")]
+        idle_stop: Interval = 0,
 
         /// Whether the server is used.
         #[hosts("enabled")]

@@ -56,6 +56,8 @@ impl Resolver<'_, '_> {
             probe_timeout,
             keepalive_interval,
             reconnect_wait,
+            share,
+            idle_stop,
             enabled,
             protocol,
             sampling,
@@ -87,6 +89,8 @@ impl Resolver<'_, '_> {
         set_if_given(&mut server.enabled, enabled);
         set_if_given(&mut server.protocol, protocol);
         set_if_given(&mut server.reconnect_wait, reconnect_wait);
+        set_if_given(&mut server.share, share);
+        server.idle_stop = idle_stop.map(|after| after.value).filter(|after| !after.is_zero());
         server.timeouts = timeouts;
         server.keepalive = keepalive;
         server.sampling = sampling.map(|policy| policy.value);

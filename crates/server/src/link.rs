@@ -88,6 +88,12 @@ impl HostLink {
         self.send(&outgoing::notification(method, params), EventKind::Notification, None).await;
     }
 
+    /// Sends a notification to the host that belongs to none of its requests, if the host reads fast
+    /// enough. Otherwise the notification is dropped.
+    pub fn try_notify(&self, method: &str, params: Option<&Json>) {
+        self.try_send(&outgoing::notification(method, params), EventKind::Notification, stream_of(None));
+    }
+
     /// Sends a request to the host that belongs to none of its own, and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.

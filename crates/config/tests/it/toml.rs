@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_config::{Config, Protocol, Server, Tls, Transport};
+use bowline_config::{Config, Protocol, Server, Share, Tls, Transport};
 use bowline_testkit::with;
 
 use crate::{parse_errors, parse_valid};
@@ -24,6 +24,8 @@ fn every_key_is_read() {
             probe_timeout = "500ms"
             keepalive_interval = 20
             reconnect_wait = "2s"
+            share = "all"
+            idle_stop = "30m"
             enabled = false
             protocol = "legacy"
 
@@ -50,6 +52,8 @@ fn every_key_is_read() {
         .protocol(Protocol::Legacy)
         .keepalive(Some(Duration::from_secs(20)))
         .reconnect_wait(Duration::from_secs(2))
+        .share(Share::All)
+        .idle_stop(Some(Duration::from_secs(1800)))
         .build()
         .unwrap()
         .disabled();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
-use bowline::{Client, HandlerResult, Json, RpcError, Status};
-use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
+use bowline::{Client, Execution, HandlerResult, Json, RpcError, Status};
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
@@ -71,7 +70,8 @@ impl HostSession {
     ) -> HandlerResult {
         let upstream =
             upstreams.get(&target.server).ok_or_else(|| unknown_method(method::RESOURCES_SUBSCRIBE))?;
-        let client = &upstream.connected()?.client;
+        let connected = upstream.connected()?;
+        let client = &connected.client;
         let exposed: String =
             params.and_then(|params| params.member("uri")?.decode().ok()).unwrap_or_default();
         if !upstreams.subscriptions.has_room(&exposed) {
@@ -81,6 +81,7 @@ impl HostSession {
             client.subscribe(&target.name).await.map_err(|error| upstream.error_response(client, &error))?;
         let (link, own) = (self.link.clone(), target.name.clone());
         upstreams.subscriptions.begin(exposed.clone(), async move {
+            let _connected = connected;
             while let Some(change) = subscription.next().await {
                 // A resource below the one that was subscribed to has the URI of the server.
                 let uri = if *change.uri == *own { &exposed } else { &change.uri };
@@ -156,18 +157,24 @@ async fn forward(
     method: &str,
     params: Option<Json>,
 ) -> HandlerResult {
-    let connected = upstream.connected()?;
-    // A server that hangs must not use up what all servers of the session share.
-    if connected.open_calls.count() >= MAX_CALLS_PER_SERVER {
+    let Some(_permit) = upstream.count_call() else {
         return Err(error_response::too_many_requests(&upstream.server.name));
-    }
-    connected.open_calls.add(open);
+    };
+    let connected = upstream.connected()?;
+    let sent = connected.members.begin(upstream.member(), open);
     let call = ForwardedCall {
         client: &connected.client,
         timeouts: &upstream.server.timeouts,
         queue: &connected.queue,
     };
     let result = call.send(open, method, params, false).await;
+    let is_done = match &result {
+        Ok(_) => true,
+        Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
+    };
+    if is_done {
+        sent.answered();
+    }
     connected.queue.wait_until_delivered().await;
     match result {
         Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
@@ -208,9 +215,6 @@ fn offers_resources(client: &Client) -> bool {
         _ => false,
     }
 }
-
-/// How many calls of one session a server may have open: three quarters of what the session may have.
-const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
 
 fn unknown_method(method: &str) -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
