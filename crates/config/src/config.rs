@@ -197,6 +197,7 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exposure::Exposure;
     use crate::server::Share;
 
     fn config(servers: impl IntoIterator<Item = Server>) -> Config {
@@ -257,6 +258,7 @@ mod tests {
             base().with_reconnect_wait(second),
             base().with_share(Share::All),
             base().with_idle_stop(Some(second)),
+            base().with_exposure(Exposure { prompts: false, ..Exposure::default() }),
             base().without_fallback().unwrap(),
             Server::sse("a", "http://h/").build().unwrap(),
             base().with_roots(["/"]),

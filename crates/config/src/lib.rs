@@ -96,6 +96,7 @@ mod duration;
 mod elicitation;
 #[cfg(feature = "files")]
 mod environment;
+mod exposure;
 mod hook;
 #[cfg(feature = "files")]
 mod keys;
@@ -138,6 +139,7 @@ pub use duration::{InvalidDuration, ZeroMeaning, parse_duration};
 pub use elicitation::ElicitationPolicy;
 #[cfg(feature = "files")]
 pub use environment::{Environment, FixedEnvironment};
+pub use exposure::{Exposure, ToolPattern};
 pub use hook::{Hook, HookAction, HookEvent};
 #[cfg(feature = "files")]
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};

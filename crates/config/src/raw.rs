@@ -148,6 +148,31 @@ keys! {
         #[meant_by("idle_timeout", "idle")]
         idle_stop: Interval = 0,
 
+        /// The tools that `bowline serve` exposes, by the names that the server has for them; left out,
+        /// all of them. `*` in a name stands for anything.
+        #[meant_by("includeTools", "include_tools", "allowed_tools", "tools")]
+        #[hosts("enabled_tools", "includeTools")]
+        enabled_tools: Strings,
+
+        /// The tools that `bowline serve` does not expose, also if `enabled_tools` names them.
+        #[meant_by("excludeTools", "exclude_tools", "disabledTools")]
+        #[hosts("disabled_tools", "excludeTools")]
+        disabled_tools: Strings,
+
+        /// Whether `bowline serve` exposes the prompts of the server.
+        prompts: Boolean = true,
+
+        /// Whether `bowline serve` exposes the resources of the server.
+        resources: Boolean = true,
+
+        /// New names of tools in `bowline serve`, by the names that the server has for them.
+        #[meant_by("rename")]
+        tool_names: StringMap,
+
+        /// New descriptions of tools in `bowline serve`, by the names that the server has for them.
+        #[meant_by("descriptions")]
+        tool_descriptions: StringMap,
+
         /// Whether the server is used.
         #[hosts("enabled")]
         enabled: Boolean = true,

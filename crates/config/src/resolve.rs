@@ -3,6 +3,7 @@
 
 mod auth;
 mod client;
+mod exposure;
 mod hook;
 mod program;
 mod server_requests;
@@ -23,6 +24,7 @@ use crate::raw::{RawMap, RawServer};
 use crate::report::{Finding, Located, Location, Report};
 use crate::secret::Secret;
 use crate::server::{Server, Timeouts};
+use exposure::ExposureKeys;
 use transport::{HttpKeys, StdioKeys, TransportKeys};
 
 /// Turns raw entries into validated settings, and reports every problem it meets.
@@ -58,6 +60,12 @@ impl Resolver<'_, '_> {
             reconnect_wait,
             share,
             idle_stop,
+            enabled_tools,
+            disabled_tools,
+            prompts,
+            resources,
+            tool_names,
+            tool_descriptions,
             enabled,
             protocol,
             sampling,
@@ -78,6 +86,9 @@ impl Resolver<'_, '_> {
         };
         let transport = self.resolve_transport(&entry.name, &entry.place, written);
         let keepalive = self.resolve_keepalive(keepalive_interval);
+        let exposed =
+            ExposureKeys { enabled_tools, disabled_tools, prompts, resources, tool_names, tool_descriptions };
+        let exposure = self.resolve_exposure(exposed);
         let roots = roots.map(|folders| self.resolve_folders(folders));
         let hooks = hooks
             .into_iter()
@@ -91,6 +102,7 @@ impl Resolver<'_, '_> {
         set_if_given(&mut server.reconnect_wait, reconnect_wait);
         set_if_given(&mut server.share, share);
         server.idle_stop = idle_stop.map(|after| after.value).filter(|after| !after.is_zero());
+        server.exposure = exposure;
         server.timeouts = timeouts;
         server.keepalive = keepalive;
         server.sampling = sampling.map(|policy| policy.value);

@@ -7,6 +7,7 @@ use url::Url;
 
 use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
+use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
 use crate::secret::{Redacted, Secret, redacted_debug};
@@ -38,6 +39,8 @@ pub struct Server {
     /// After how long without a call a gateway closes a connection to it, until the next call (default
     /// never).
     pub idle_stop: Option<Duration>,
+    /// What a gateway exposes of it.
+    pub exposure: Exposure,
     /// Who must approve sampling requests of this server; `None` uses
     /// [`Sampling::policy`](crate::Sampling::policy).
     pub sampling: Option<SamplingPolicy>,
@@ -192,6 +195,7 @@ impl Server {
             reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
             share: Share::default(),
             idle_stop: None,
+            exposure: Exposure::default(),
             sampling: None,
             roots: None,
             hooks: Vec::new(),
@@ -324,6 +328,13 @@ impl Server {
     #[must_use]
     pub fn with_idle_stop(mut self, after: Option<Duration>) -> Self {
         self.idle_stop = after.filter(|after| !after.is_zero());
+        self
+    }
+
+    /// Sets what a gateway exposes of it.
+    #[must_use]
+    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
         self
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
+use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
 use crate::secret::Secret;
@@ -207,6 +208,11 @@ macro_rules! common_settings {
             /// never).
             pub fn idle_stop(self, after: Option<Duration>) -> Self {
                 self.change(|server| Ok(server.with_idle_stop(after)))
+            }
+
+            /// Sets what a gateway exposes of it.
+            pub fn exposure(self, exposure: Exposure) -> Self {
+                self.change(|server| Ok(server.with_exposure(exposure)))
             }
 
             /// Sets who must approve sampling requests of this server.

@@ -5,6 +5,7 @@
 //! servers are in.
 
 mod cache;
+mod exposed_lists;
 mod feed;
 mod known_lists;
 mod name_owners;

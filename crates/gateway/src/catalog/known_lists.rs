@@ -7,6 +7,7 @@ use bowline::Server;
 use bowline::negotiation::ServerKey;
 use parking_lot::Mutex;
 
+use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
 
 /// What the servers offered to earlier sessions, by the kind of host.
@@ -112,8 +113,15 @@ impl KnownLists {
             return Arc::clone(snapshot);
         }
         let configured: Vec<_> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let exposed: Vec<_> = servers
+            .iter()
+            .filter_map(|(name, lists)| {
+                let server = self.servers.iter().find(|server| *server.name == **name)?;
+                Some(ExposedLists::new(name, lists, &server.exposure))
+            })
+            .collect();
         let before = state.owners.len();
-        let snapshot = Arc::new(Snapshot::build(servers, &configured, self.naming, &mut state.owners));
+        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, self.naming, &mut state.owners));
         state.latest = Some((servers.to_vec(), Arc::clone(&snapshot)));
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);

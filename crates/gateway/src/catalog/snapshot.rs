@@ -10,8 +10,9 @@ use bowline::Json;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
+use super::exposed_lists::ExposedLists;
 use super::names::expose;
-use super::{ListKind, NameOwners, Naming, ServerLists, uris};
+use super::{ListKind, NameOwners, Naming, uris};
 
 /// The merged lists of all servers.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ pub(crate) struct Target {
 impl Snapshot {
     /// Merges the lists of these servers, of all that are `configured`.
     pub(super) fn build(
-        servers: &[(Arc<str>, Arc<ServerLists>)],
+        servers: &[ExposedLists],
         configured: &[&str],
         naming: Naming,
         owners: &mut NameOwners,
@@ -53,8 +54,9 @@ impl Snapshot {
         snapshot.qualified = qualified_uris(servers);
         snapshot.without_resources = servers
             .iter()
-            .filter(|(_, lists)| lists.resources.is_empty() && lists.templates.is_empty())
-            .map(|(server, _)| Arc::clone(server))
+            .filter(|exposed| exposed.lists.resources.is_empty() && exposed.lists.templates.is_empty())
+            .filter(|exposed| exposed.has_resources)
+            .map(|exposed| Arc::clone(&exposed.server))
             .collect();
         for kind in ListKind::ALL {
             let at = kind.index();
@@ -168,18 +170,20 @@ impl Snapshot {
 
     fn merge_named(
         &mut self,
-        servers: &[(Arc<str>, Arc<ServerLists>)],
+        servers: &[ExposedLists],
         kind: ListKind,
         expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), String>,
     ) -> Vec<Json> {
-        let listed: Vec<(&Arc<str>, String, &Json)> = elements(servers, kind, "name").collect();
-        let ids: Vec<_> = listed.iter().map(|(server, name, _)| (&***server, name.as_str())).collect();
+        let listed: Vec<(&ExposedLists, String, &Json)> = elements(servers, kind, "name").collect();
+        let ids: Vec<_> = listed.iter().map(|(of, name, _)| (&*of.server, name.as_str())).collect();
         let names = expose(&ids);
         let mut table = HashMap::with_capacity(listed.len());
         let mut items = Vec::with_capacity(listed.len());
-        for (server, name, item) in &listed {
-            let exposed = &names[&(&***server, name.as_str())];
-            let target = Target { server: Arc::clone(server), name: name.as_str().into() };
+        for (of, name, item) in &listed {
+            let server = &of.server;
+            let exposed = &names[&(&**server, name.as_str())];
+            let own = if kind == ListKind::Tools { of.own_tool_name(name) } else { name };
+            let target = Target { server: Arc::clone(server), name: own.into() };
             // An element that a server lists twice is exposed once.
             if table.insert(exposed.as_str().into(), target).is_some() {
                 continue;
@@ -201,11 +205,11 @@ impl Snapshot {
         items
     }
 
-    fn merge_uris(&mut self, servers: &[(Arc<str>, Arc<ServerLists>)], kind: ListKind) -> Vec<Json> {
+    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind) -> Vec<Json> {
         let member = uri_member(kind);
         let mut table = HashMap::new();
         let mut items = Vec::new();
-        for (server, uri, item) in elements(servers, kind, member) {
+        for (ExposedLists { server, .. }, uri, item) in elements(servers, kind, member) {
             let exposed = self
                 .qualified
                 .get(server)
@@ -258,13 +262,13 @@ fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>
 /// The elements of one list of all servers, in order, each with its server and its name or URI.
 /// Elements without one are left out: nothing could be done with them.
 fn elements<'a>(
-    servers: &'a [(Arc<str>, Arc<ServerLists>)],
+    servers: &'a [ExposedLists],
     kind: ListKind,
     member: &'a str,
-) -> impl Iterator<Item = (&'a Arc<str>, String, &'a Json)> {
-    servers.iter().flat_map(move |(server, lists)| {
-        let items = lists.list(kind).iter();
-        items.filter_map(move |item| Some((server, item.member(member)?.decode::<String>().ok()?, item)))
+) -> impl Iterator<Item = (&'a ExposedLists, String, &'a Json)> {
+    servers.iter().flat_map(move |exposed| {
+        let items = exposed.lists.list(kind).iter();
+        items.filter_map(move |item| Some((exposed, item.member(member)?.decode::<String>().ok()?, item)))
     })
 }
 
@@ -273,12 +277,10 @@ fn uri_member(kind: ListKind) -> &'static str {
 }
 
 /// The URIs and URI templates that more than one server lists, by server.
-fn qualified_uris(
-    servers: &[(Arc<str>, Arc<ServerLists>)],
-) -> HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> {
+fn qualified_uris(servers: &[ExposedLists]) -> HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> {
     let mut owners: BTreeMap<String, Vec<&Arc<str>>> = BTreeMap::new();
     for kind in [ListKind::Resources, ListKind::Templates] {
-        for (server, uri, _) in elements(servers, kind, uri_member(kind)) {
+        for (ExposedLists { server, .. }, uri, _) in elements(servers, kind, uri_member(kind)) {
             let servers = owners.entry(uri).or_default();
             if !servers.contains(&server) {
                 servers.push(server);
@@ -329,9 +331,9 @@ fn with_member(object: &Json, member: &str, value: &Json) -> Json {
 }
 
 /// Merges the instructions of the servers, each below a heading with the name of its server.
-fn merge_instructions(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Option<String> {
+fn merge_instructions(servers: &[ExposedLists]) -> Option<String> {
     let mut merged = String::new();
-    for (server, lists) in servers {
+    for ExposedLists { server, lists, .. } in servers {
         let Some(instructions) = lists.instructions.as_deref().map(str::trim).filter(|text| !text.is_empty())
         else {
             continue;
