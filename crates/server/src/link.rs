@@ -175,7 +175,11 @@ impl HostLink {
                 }
             }
             Output::Http(session) => {
-                session.send(stream_of(post), &Event { data: frame.body(), kind }).await;
+                let event = Event { data: frame.body(), kind };
+                if let Some(post) = post.filter(|_| kind.is_response()) {
+                    post.record_response(&event.data);
+                }
+                session.send(stream_of(post), &event).await;
                 if let Some(post) = post.filter(|_| kind.is_response()) {
                     post.mark_answered();
                 }
