@@ -2,7 +2,7 @@
 //! from each name and URI to its server.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -27,6 +27,9 @@ pub(crate) struct Snapshot {
     qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>>,
     /// The arguments of tools that headers repeat, by exposed name. Tools without any are left out.
     header_annotations: HashMap<Box<str>, HeaderAnnotations>,
+    /// Tools that may be called twice, by exposed name: they declare that they only read, or that a
+    /// repeated call has no further effect.
+    harmless_tools: HashSet<Box<str>>,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
     /// Instructions of the servers, merged.
@@ -102,6 +105,11 @@ impl Snapshot {
     // GW-03
     pub(crate) fn header_annotations(&self, tool: &str) -> Option<&HeaderAnnotations> {
         self.header_annotations.get(tool)
+    }
+
+    /// Whether the tool with this exposed name may be called twice.
+    pub(crate) fn is_harmless_tool(&self, tool: &str) -> bool {
+        self.harmless_tools.contains(tool)
     }
 
     /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
@@ -195,6 +203,9 @@ impl Snapshot {
             {
                 self.header_annotations.insert(exposed.as_str().into(), annotations);
             }
+            if kind == ListKind::Tools && is_harmless(item) {
+                self.harmless_tools.insert(exposed.as_str().into());
+            }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
             items.push(self.with_exposed_app(server, item));
         }
@@ -253,6 +264,13 @@ impl Snapshot {
 
 /// An older spelling of the link from a tool to its app.
 const FLAT_APP_LINK: &str = "ui/resourceUri";
+
+/// Whether a tool declares that it may be called twice.
+fn is_harmless(tool: &Json) -> bool {
+    let Some(annotations) = tool.member("annotations") else { return false };
+    let is_set = |hint| annotations.member(hint).and_then(|hint| hint.decode().ok()) == Some(true);
+    is_set("readOnlyHint") || is_set("idempotentHint")
+}
 
 fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>> {
     let servers: BTreeSet<_> = targets.map(|target| Arc::clone(&target.server)).collect();

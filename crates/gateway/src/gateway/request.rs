@@ -45,6 +45,12 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let call = RoutedCall::new(&self.gateway, upstreams, method, params.clone()).await;
+        if call.may_have_effects(params.as_ref()) {
+            if open.request.is_repeated() {
+                return Err(error_response::interrupted());
+            }
+            open.request.record().await;
+        }
         match call.route {
             Route::Subscribe(ref target) => self.subscribe(upstreams, target, params.as_ref()).await,
             Route::Unsubscribe { ref uri } => {
@@ -125,6 +131,18 @@ impl<'a> RoutedCall<'a> {
     /// The lists by which it was decided.
     pub(super) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// Whether it must not be executed twice. Of methods that are not known here, that is not known.
+    fn may_have_effects(&self, params: Option<&Json>) -> bool {
+        match self.route {
+            Route::Unknown => true,
+            _ if *self.method == *method::TOOLS_CALL => {
+                let name: Option<String> = params.and_then(|params| params.member("name")?.decode().ok());
+                !name.is_some_and(|name| self.snapshot.is_harmless_tool(&name))
+            }
+            _ => false,
+        }
     }
 
     /// Answers a request that changes nothing of the session of its host. Other methods are unknown
