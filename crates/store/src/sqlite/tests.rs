@@ -1,0 +1,1 @@
+//! Lifetimes and logs on a clock that the test sets.
