@@ -17,6 +17,10 @@
 //! `sqlite`, `keyring` and `passphrase` are on by default, `valkey` is not. Without any of them there
 //! is [`MemoryStore`], and whatever the program implements [`Store`] for.
 
+// Tests in this crate share files with those outside of it.
+#[cfg(test)]
+extern crate self as bowline_store;
+
 mod encrypted_store;
 mod key;
 mod lazy;

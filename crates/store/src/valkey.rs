@@ -265,9 +265,10 @@ fn counter_key(name: &str) -> String {
     format!("{KEY_PREFIX}counter:{{{}}}", escape_tag(name))
 }
 
-/// Escapes a name that is a hash tag, because the tag ends at the first closing brace.
+/// Escapes a name that is a hash tag, because the tag ends at the first closing brace and an empty one
+/// does not count.
 fn escape_tag(name: &str) -> String {
-    name.replace('%', "%25").replace('}', "%7D")
+    if name.is_empty() { "%".to_owned() } else { name.replace('%', "%25").replace('}', "%7D") }
 }
 
 fn lease_key(name: &str) -> String {

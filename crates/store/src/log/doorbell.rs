@@ -64,6 +64,9 @@ impl Doorbell {
                 return Ok(true);
             }
         }
+        if timeout.is_zero() {
+            return Ok(false);
+        }
         loop {
             match timeout_at(deadline, waiter.heard.changed()).await {
                 Ok(Ok(())) if *waiter.heard.borrow_and_update() > position => return Ok(true),

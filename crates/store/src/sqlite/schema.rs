@@ -131,7 +131,7 @@ pub(super) fn upgrade(db: &mut Connection, journal: Journal) -> rusqlite::Result
     db.pragma_update(None, "journal_size_limit", MAX_IDLE_JOURNAL_SIZE)?;
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version < current_version() {
-        migrate(db)?;
+        migrate(db, current_version())?;
     }
     Ok((!is_wanted).then_some(mode))
 }
@@ -153,14 +153,14 @@ fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
     }
 }
 
-/// Runs all missing migrations, or none. Another process may have run them meanwhile.
-fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+/// Runs all missing migrations up to a version, or none. Another process may have run them meanwhile.
+fn migrate(db: &mut Connection, target: i64) -> rusqlite::Result<()> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     change.execute_batch(
         "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, done TEXT NOT NULL) STRICT",
     )?;
-    for (to, step) in (1_i64..).zip(MIGRATIONS).filter(|(to, _)| *to > version) {
+    for (to, step) in (1_i64..).zip(MIGRATIONS).filter(|(to, _)| (version + 1..=target).contains(to)) {
         change.execute_batch(step)?;
         change.execute("INSERT INTO migrations VALUES (?1, datetime('now'))", [to])?;
         change.pragma_update(None, "user_version", to)?;
@@ -171,6 +171,12 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
 
 fn current_version() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Makes an empty file one of an earlier version.
+#[cfg(test)]
+pub(super) fn create_form(path: &Path, version: i64) {
+    migrate(&mut connect(path).unwrap(), version).unwrap();
 }
 
 #[cfg(test)]

@@ -21,5 +21,9 @@ else
   redis.call('HDEL', KEYS[1], ARGV[1])
   redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now_ms)
   redis.call('ZADD', KEYS[4], now_ms + ARGV[4], ARGV[1])
+  -- The ids go with the last of the values.
+  if redis.call('PTTL', KEYS[4]) < tonumber(ARGV[4]) then
+    redis.call('PEXPIRE', KEYS[4], ARGV[4])
+  end
 end
 return text
