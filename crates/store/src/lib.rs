@@ -91,12 +91,13 @@ pub trait Store: LogStore + fmt::Debug + 'static {
     ) -> StoreFuture<'a, Option<Version>>;
 
     /// Lets the lifetime of a record begin anew, with another length, and leaves its value and
-    /// version alone. Returns `false` if there is no such record, or if it has no lifetime.
+    /// version alone. Returns `false` if there is no such record, or if it has no lifetime. This is
+    /// cheap, because it is durable only as [`Durability::Process`] says.
     fn touch<'a>(&'a self, key: &'a Key, ttl: Duration) -> StoreFuture<'a, bool>;
 
     /// Adds to a counter and returns its new value. A counter begins at 0 and saturates. It ends
     /// `ttl` after the addition that began it; later ones do not renew it, so that it counts what
-    /// happens within a period.
+    /// happens within a period. Additions are durable as [`Durability::Process`] says.
     fn add<'a>(&'a self, counter: &'a str, delta: i64, ttl: Duration) -> StoreFuture<'a, i64>;
 
     /// Removes a record if the precondition holds. Returns whether one was removed.

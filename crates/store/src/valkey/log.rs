@@ -135,7 +135,9 @@ impl LogStore for ValkeyStore {
         Box::pin(async move {
             let newest = || async {
                 // The first call is made when this wait is registered.
-                Arc::clone(&self.waiting).ensure_running();
+                if !timeout.is_zero() {
+                    Arc::clone(&self.waiting).ensure_running();
+                }
                 self.newest_position(log).await
             };
             self.waiting.bell().wait(log, position, timeout, newest).await
