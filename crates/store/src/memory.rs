@@ -220,3 +220,27 @@ impl Store for MemoryStore {
         "memory, until the program ends".into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AppendOptions, LogStore as _};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_expired_does_not_pile_up() {
+        let store = MemoryStore::new();
+        let ttl = Duration::from_millis(20);
+        let options = AppendOptions { ttl, ..AppendOptions::default() };
+        for number in 0..2000 {
+            let name = number.to_string();
+            store.put_for(&Key::new("test", &name), b"1", ttl, Precondition::Absent).await.unwrap().unwrap();
+            store.add(&name, 1, ttl).await.unwrap();
+            store.append(&LogName::new(&name), &[b"1".to_vec()], options).await.unwrap();
+            tokio::time::advance(Duration::from_millis(1)).await;
+            let held = store.lock_state();
+            let count = held.records.len() + held.counters.len() + held.logs.len();
+            // 60 are live at any time.
+            assert!(count <= 60 + 2 * MIN_SWEEP, "{count} after {number}");
+        }
+    }
+}

@@ -103,3 +103,51 @@ impl Drop for Waiter<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future as _, ready};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_a_wait_that_has_ended() {
+        let bell = Doorbell::default();
+        let log = LogName::new("a");
+        let newest = || ready(Ok(Some(Position(5))));
+        assert!(bell.wait(&log, Position(4), MINUTE, newest).await.unwrap());
+        assert!(!bell.wait(&log, Position(5), MINUTE, newest).await.unwrap());
+        assert!(bell.logs.lock().is_empty());
+        {
+            // Two wait, and one of them stops.
+            let mut waiting = pin!(bell.wait(&log, Position(5), MINUTE, newest));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+            {
+                let mut other = pin!(bell.wait(&log, Position(5), MINUTE, newest));
+                assert!(other.as_mut().poll(&mut context).is_pending());
+            }
+            bell.ring(&log, Position(6));
+            assert!(matches!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(true))));
+        }
+        assert!(bell.logs.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ring_between_registration_and_look_is_heard() {
+        let bell = Doorbell::default();
+        let log = LogName::new("a");
+        // The look at the store is answered from before the append.
+        let newest = || {
+            bell.ring(&log, Position(7));
+            ready(Ok(Some(Position(5))))
+        };
+        let since = Instant::now();
+        assert!(bell.wait(&log, Position(5), MINUTE, newest).await.unwrap());
+        assert_eq!(since.elapsed(), Duration::ZERO);
+    }
+}

@@ -199,6 +199,48 @@ async fn changes_that_wait_share_a_transaction() {
     assert_eq!(bench.number("PRAGMA data_version"), before + 1, "one commit");
 }
 
+/// Killing a process does not reveal a missing sync; only a power loss would.
+#[tokio::test]
+async fn only_changes_that_allow_it_are_committed_without_sync() {
+    let bench = Bench::new().await;
+    let level = |change: &Connection| change.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0));
+    let (normal, full) = (1, 2);
+    for (durability, expected) in
+        [(Durability::Disk, full), (Durability::Process, normal), (Durability::Disk, full)]
+    {
+        let found = bench.store.change(durability, move |change, _| level(change)).await.unwrap();
+        assert_eq!(found, expected, "{durability:?}");
+        assert_eq!(bench.store.run(move |db| level(db)).await.unwrap(), full, "afterwards");
+    }
+    // A group is as durable as the most durable change in it.
+    bench.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let unsynced = bench.store.change(Durability::Process, move |change, _| level(change));
+    let durable = bench.store.change(Durability::Disk, move |change, _| level(change));
+    bench.db.execute_batch("COMMIT").unwrap();
+    unsynced.await.unwrap();
+    assert_eq!(durable.await.unwrap(), full);
+}
+
+/// A reader is woken by commits of other processes that append, and not confused by those that do not.
+#[tokio::test]
+async fn a_wait_hears_another_process_among_its_other_changes() {
+    let bench = Bench::new().await;
+    let other = open(&bench.folder.path().join("store.db"), &bench.now).await;
+    let log = LogName::new("a");
+    let mut last = Position::START;
+    for round in 0..5_i64 {
+        let (heard, position) = tokio::join!(bench.store.wait(&log, last, MINUTE), async {
+            for count in 1..4 {
+                assert_eq!(other.add("a", 1, MINUTE).await.unwrap(), round * 3 + count);
+            }
+            bench.append("b", 1).await;
+            other.append(&log, &[b"x".to_vec()], AppendOptions::default()).await.unwrap()[0]
+        });
+        assert!(heard.unwrap());
+        last = position;
+    }
+}
+
 #[tokio::test]
 async fn an_append_is_heard_even_if_its_future_was_dropped() {
     let bench = Bench::new().await;

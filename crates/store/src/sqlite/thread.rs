@@ -61,7 +61,7 @@ impl StoreThread {
                         // A caller that stopped waiting has dropped the sender of jobs too, so the
                         // loop ends.
                         let _ = ready.send(Ok(notes));
-                        let poll = Poll { bell, data_version: None, last: Instant::now() };
+                        let poll = Poll { bell, seen: None, last: Instant::now() };
                         Worker { file, jobs: to_do, clock, sweeper: Sweeper::default(), poll }.run();
                     }
                 }
@@ -159,36 +159,50 @@ impl Worker {
 /// Notices what other processes append.
 struct Poll {
     bell: Arc<Doorbell>,
-    /// SQLite's number of the state of the file, which another connection's commit changes.
-    data_version: Option<i64>,
+    /// What the last look has found.
+    seen: Option<FileState>,
     last: Instant,
+}
+
+/// What tells whether another process has appended something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    /// SQLite's number of the state of the file, which another connection's commit changes.
+    data_version: i64,
+    /// The last position of all logs.
+    position: i64,
 }
 
 impl Poll {
     fn run_if_due(&mut self, file: &mut OpenFile, clock: &WallClock) {
-        if self.data_version.is_some() && self.last.elapsed() < POLL_INTERVAL {
+        if self.seen.is_some() && self.last.elapsed() < POLL_INTERVAL {
             return;
         }
         self.last = Instant::now();
-        if let Err(error) = follow_replacement(file)
-            .and_then(|()| self.run(file, clock).map_err(|error| to_store_error(&file.path, &error)))
-        {
+        let found = follow_replacement(file)
+            .and_then(|()| self.run(file, clock).map_err(|error| to_store_error(&file.path, &error)));
+        if let Err(error) = found {
             // Those who wait learn of it when they read the file.
             tracing::debug!(%error, "cannot look for changes of other processes");
         }
     }
 
     fn run(&mut self, file: &OpenFile, clock: &WallClock) -> rusqlite::Result<()> {
-        let version: i64 = file.db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-        if self.data_version == Some(version) {
+        let data_version: i64 =
+            file.db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.seen.is_some_and(|seen| seen.data_version == data_version) {
             return Ok(());
         }
-        for (log, _) in self.bell.awaited_logs() {
-            if let Some(newest) = super::log::newest_position(&file.db, clock.now_ms(), &log)? {
-                self.bell.ring(&log, newest);
+        let position: i64 =
+            file.db.prepare_cached("SELECT position FROM clock")?.query_row([], |row| row.get(0))?;
+        if self.seen.is_none_or(|seen| seen.position != position) {
+            for (log, _) in self.bell.awaited_logs() {
+                if let Some(newest) = super::log::newest_position(&file.db, clock.now_ms(), &log)? {
+                    self.bell.ring(&log, newest);
+                }
             }
         }
-        self.data_version = Some(version);
+        self.seen = Some(FileState { data_version, position });
         Ok(())
     }
 }
