@@ -49,6 +49,7 @@ async fn a_wait_goes_on_while_the_server_is_restarted() {
     let mut server = Server::start();
     let (reader, writer) = (server.store().await, server.store().await);
     let last = append(&*writer, &["1"], MINUTE).await[0];
+    let since = Instant::now();
     let waiting = tokio::spawn(async move { reader.wait(&log(), last, MINUTE).await });
     // It waits, with a connection of its own.
     let mut raw =
@@ -64,6 +65,7 @@ async fn a_wait_goes_on_while_the_server_is_restarted() {
     server.restart();
     append(&*writer, &["2"], MINUTE).await;
     assert!(waiting.await.unwrap().unwrap());
+    assert!(since.elapsed() < MINUTE, "it was not woken: at its timeout, a wait looks for itself");
 }
 
 #[tokio::test]

@@ -45,7 +45,9 @@ pub(crate) async fn all_entries_of_all_processes_are_heard(at: &str) {
     let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("contribute", at)).collect();
     let (mut last, mut heard) = (Position::START, Vec::new());
     while heard.len() < PROCESSES * usize::try_from(CONTRIBUTIONS).unwrap() {
-        assert!(store.wait(&shared_log(), last, Duration::from_secs(30)).await.unwrap(), "{}", heard.len());
+        let (since, timeout) = (Instant::now(), Duration::from_secs(30));
+        assert!(store.wait(&shared_log(), last, timeout).await.unwrap(), "{}", heard.len());
+        assert!(since.elapsed() < timeout, "it was not woken");
         heard.extend(numbers_after(&*store, last).await);
         last = heard.last().unwrap().0;
     }
