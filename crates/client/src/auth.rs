@@ -54,7 +54,8 @@ pub mod store {
     #[cfg(feature = "store-valkey")]
     pub use bowline_store::ValkeyStore;
     pub use bowline_store::{
-        EncryptedStore, Key, Lease, Lock, LockHolder, MAX_LEASE_TTL, MemoryStore, OpenedStore, Precondition,
+        AppendOptions, Durability, EncryptedStore, Key, Lease, Lock, LockHolder, LogEntry, LogName, LogSlice,
+        LogStore, MAX_LEASE_TTL, MAX_TTL, MemoryStore, OpenedStore, Position, Precondition, ReadLimits,
         SealKey, Store, StoreError, StoreFuture, StoreKeyLocation, StoreRecord, Version, open, open_lazily,
         open_unusable, open_with_key,
     };

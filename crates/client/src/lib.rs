@@ -269,11 +269,11 @@ pub use bowline_proto::wire::{Defect, Id, Json, RpcError};
 /// The settings of servers, logins, sampling and hooks.
 pub mod config {
     pub use bowline_config::{
-        AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Grant,
+        AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Exposure, Grant,
         HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
         KeyLocation, Program, Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy,
-        Secret, Server, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
-        TokenSource, Transport,
+        Secret, Server, Share, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
+        TokenSource, ToolPattern, Transport,
     };
     #[cfg(feature = "config")]
     pub use bowline_config::{

@@ -197,6 +197,8 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exposure::Exposure;
+    use crate::server::Share;
 
     fn config(servers: impl IntoIterator<Item = Server>) -> Config {
         servers.into_iter().try_fold(Config::default(), Config::with_server).unwrap()
@@ -254,6 +256,9 @@ mod tests {
             base().with_keepalive(None),
             base().with_keepalive(Some(second * 20)),
             base().with_reconnect_wait(second),
+            base().with_share(Share::All),
+            base().with_idle_stop(Some(second)),
+            base().with_exposure(Exposure { prompts: false, ..Exposure::default() }),
             base().without_fallback().unwrap(),
             Server::sse("a", "http://h/").build().unwrap(),
             base().with_roots(["/"]),

@@ -96,6 +96,7 @@ mod duration;
 mod elicitation;
 #[cfg(feature = "files")]
 mod environment;
+mod exposure;
 mod hook;
 #[cfg(feature = "files")]
 mod keys;
@@ -138,6 +139,7 @@ pub use duration::{InvalidDuration, ZeroMeaning, parse_duration};
 pub use elicitation::ElicitationPolicy;
 #[cfg(feature = "files")]
 pub use environment::{Environment, FixedEnvironment};
+pub use exposure::{Exposure, ToolPattern};
 pub use hook::{Hook, HookAction, HookEvent};
 #[cfg(feature = "files")]
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
@@ -148,7 +150,7 @@ pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 #[cfg(feature = "files")]
 pub use schema::json_schema;
 pub use secret::Secret;
-pub use server::{Http, Protocol, Server, Timeouts, Tls, Transport};
+pub use server::{Http, Protocol, Server, Share, Timeouts, Tls, Transport};
 pub use server_builder::{HttpServer, IntoServer, StdioServer};
 #[cfg(feature = "files")]
 pub use source::{FileFormat, Source};

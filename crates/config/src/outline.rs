@@ -265,7 +265,7 @@ const FREE_NAME_TABLES: [&str; 3] = ["env", "headers", "http_headers"];
 /// Keys that are not listed as settings: those shown elsewhere, those that widen nothing (time
 /// limits, transport), and credentials, which do not belong on the screen. A new key is shown until
 /// it is listed here.
-const OMITTED_KEYS: [&str; 23] = [
+const OMITTED_KEYS: [&str; 25] = [
     "client_cert",
     "client_key",
     "client_secret",
@@ -273,6 +273,7 @@ const OMITTED_KEYS: [&str; 23] = [
     "cwd",
     "enabled",
     "file",
+    "idle_stop",
     "keepalive_interval",
     "key_env",
     "max_timeout",
@@ -283,6 +284,7 @@ const OMITTED_KEYS: [&str; 23] = [
     "protocol",
     "reconnect_wait",
     "serverUrl",
+    "share",
     "timeout",
     "transport",
     "ttl",

@@ -13,7 +13,7 @@ use crate::keys::{Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, 
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Location};
 use crate::sampling::SamplingPolicy;
-use crate::server::{Protocol, Server, Timeouts};
+use crate::server::{Protocol, Server, Share, Timeouts};
 use crate::tree;
 
 pub(crate) use auth::{
@@ -138,6 +138,40 @@ keys! {
         /// How long a call waits for a connection that is down before it fails. 0 fails it at once.
         #[hosts("reconnect_wait", "reconnectWait")]
         reconnect_wait: Interval = Server::RECONNECT_WAIT,
+
+        /// Which hosts of `bowline serve` share a connection to the server, and so a process.
+        #[meant_by("shared", "sharing")]
+        share: Choice<Share> = Share::default().as_str(),
+
+        /// After how long without a call `bowline serve` closes a connection to the server, and so
+        /// ends its process, until the next call. What the server offers stays listed. 0 is never.
+        #[meant_by("idle_timeout", "idle")]
+        idle_stop: Interval = 0,
+
+        /// The tools that `bowline serve` exposes, by the names that the server has for them; left out,
+        /// all of them. `*` in a name stands for anything.
+        #[meant_by("includeTools", "include_tools", "allowed_tools", "tools")]
+        #[hosts("enabled_tools", "includeTools")]
+        enabled_tools: Strings,
+
+        /// The tools that `bowline serve` does not expose, also if `enabled_tools` names them.
+        #[meant_by("excludeTools", "exclude_tools", "disabledTools")]
+        #[hosts("disabled_tools", "excludeTools")]
+        disabled_tools: Strings,
+
+        /// Whether `bowline serve` exposes the prompts of the server.
+        prompts: Boolean = true,
+
+        /// Whether `bowline serve` exposes the resources of the server.
+        resources: Boolean = true,
+
+        /// New names of tools in `bowline serve`, by the names that the server has for them.
+        #[meant_by("rename")]
+        tool_names: StringMap,
+
+        /// New descriptions of tools in `bowline serve`, by the names that the server has for them.
+        #[meant_by("descriptions")]
+        tool_descriptions: StringMap,
 
         /// Whether the server is used.
         #[hosts("enabled")]

@@ -3,6 +3,7 @@
 
 mod auth;
 mod client;
+mod exposure;
 mod hook;
 mod program;
 mod server_requests;
@@ -23,6 +24,7 @@ use crate::raw::{RawMap, RawServer};
 use crate::report::{Finding, Located, Location, Report};
 use crate::secret::Secret;
 use crate::server::{Server, Timeouts};
+use exposure::ExposureKeys;
 use transport::{HttpKeys, StdioKeys, TransportKeys};
 
 /// Turns raw entries into validated settings, and reports every problem it meets.
@@ -56,6 +58,14 @@ impl Resolver<'_, '_> {
             probe_timeout,
             keepalive_interval,
             reconnect_wait,
+            share,
+            idle_stop,
+            enabled_tools,
+            disabled_tools,
+            prompts,
+            resources,
+            tool_names,
+            tool_descriptions,
             enabled,
             protocol,
             sampling,
@@ -76,6 +86,9 @@ impl Resolver<'_, '_> {
         };
         let transport = self.resolve_transport(&entry.name, &entry.place, written);
         let keepalive = self.resolve_keepalive(keepalive_interval);
+        let exposed =
+            ExposureKeys { enabled_tools, disabled_tools, prompts, resources, tool_names, tool_descriptions };
+        let exposure = self.resolve_exposure(exposed);
         let roots = roots.map(|folders| self.resolve_folders(folders));
         let hooks = hooks
             .into_iter()
@@ -87,6 +100,9 @@ impl Resolver<'_, '_> {
         set_if_given(&mut server.enabled, enabled);
         set_if_given(&mut server.protocol, protocol);
         set_if_given(&mut server.reconnect_wait, reconnect_wait);
+        set_if_given(&mut server.share, share);
+        server.idle_stop = idle_stop.map(|after| after.value).filter(|after| !after.is_zero());
+        server.exposure = exposure;
         server.timeouts = timeouts;
         server.keepalive = keepalive;
         server.sampling = sampling.map(|policy| policy.value);

@@ -7,6 +7,7 @@ use url::Url;
 
 use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
+use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
 use crate::secret::{Redacted, Secret, redacted_debug};
@@ -33,6 +34,13 @@ pub struct Server {
     /// How long a call waits for a connection that is down before it fails, within its own deadline
     /// (default 10 s). Zero fails it at once.
     pub reconnect_wait: Duration,
+    /// Which hosts of a gateway share a connection to it.
+    pub share: Share,
+    /// After how long without a call a gateway closes a connection to it, until the next call (default
+    /// never).
+    pub idle_stop: Option<Duration>,
+    /// What a gateway exposes of it.
+    pub exposure: Exposure,
     /// Who must approve sampling requests of this server; `None` uses
     /// [`Sampling::policy`](crate::Sampling::policy).
     pub sampling: Option<SamplingPolicy>,
@@ -150,6 +158,22 @@ words! {
     }
 }
 
+words! {
+    /// Which hosts of a gateway share a connection to a server.
+    #[derive(Default)]
+    pub enum Share {
+        /// Hosts share it if the server keeps nothing for one of them: it speaks a revision without
+        /// sessions, or all its tools only read and it has asked no host anything.
+        #[default]
+        Auto = "auto",
+        /// Each session of a host has its own.
+        Session = "session",
+        /// All sessions of hosts with the same name, version and capabilities share one. The server
+        /// is not told of the roots of any of them.
+        All = "all",
+    }
+}
+
 // === impl Server ===
 
 impl Server {
@@ -169,6 +193,9 @@ impl Server {
             protocol: Protocol::default(),
             keepalive: Some(Duration::from_secs(Self::KEEPALIVE)),
             reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
+            share: Share::default(),
+            idle_stop: None,
+            exposure: Exposure::default(),
             sampling: None,
             roots: None,
             hooks: Vec::new(),
@@ -286,6 +313,28 @@ impl Server {
     #[must_use]
     pub fn with_reconnect_wait(mut self, wait: Duration) -> Self {
         self.reconnect_wait = wait;
+        self
+    }
+
+    /// Sets which hosts of a gateway share a connection to it.
+    #[must_use]
+    pub fn with_share(mut self, share: Share) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// Sets after how long without a call a gateway closes a connection to it, until the next call.
+    /// `None` or zero is never.
+    #[must_use]
+    pub fn with_idle_stop(mut self, after: Option<Duration>) -> Self {
+        self.idle_stop = after.filter(|after| !after.is_zero());
+        self
+    }
+
+    /// Sets what a gateway exposes of it.
+    #[must_use]
+    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
         self
     }
 

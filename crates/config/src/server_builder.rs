@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
+use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
 use crate::secret::Secret;
-use crate::server::{Http, Protocol, Server, Tls, Transport};
+use crate::server::{Http, Protocol, Server, Share, Tls, Transport};
 
 /// Builds a server that is started as a child process. Begins with [`Server::stdio`].
 ///
@@ -196,6 +197,22 @@ macro_rules! common_settings {
             /// Sets how long a call waits for a connection that is down (default 10 s).
             pub fn reconnect_wait(self, wait: Duration) -> Self {
                 self.change(|server| Ok(server.with_reconnect_wait(wait)))
+            }
+
+            /// Sets which hosts of a gateway share a connection to it.
+            pub fn share(self, share: Share) -> Self {
+                self.change(|server| Ok(server.with_share(share)))
+            }
+
+            /// Sets after how long without a call a gateway closes a connection to it (default
+            /// never).
+            pub fn idle_stop(self, after: Option<Duration>) -> Self {
+                self.change(|server| Ok(server.with_idle_stop(after)))
+            }
+
+            /// Sets what a gateway exposes of it.
+            pub fn exposure(self, exposure: Exposure) -> Self {
+                self.change(|server| Ok(server.with_exposure(exposure)))
             }
 
             /// Sets who must approve sampling requests of this server.

@@ -107,7 +107,7 @@ pub(crate) use words;
 mod tests {
     use super::*;
     use crate::{
-        ElicitationPolicy, HookEvent, KeyLocation, Protocol, SamplingApi, SamplingPolicy, TokenAuth,
+        ElicitationPolicy, HookEvent, KeyLocation, Protocol, SamplingApi, SamplingPolicy, Share, TokenAuth,
     };
 
     #[test]
@@ -127,6 +127,7 @@ mod tests {
         check(&Protocol::ALL, &[""]);
         check(&SamplingApi::ALL, &["OpenAI"]);
         check(&SamplingPolicy::ALL, &[""]);
+        check(&Share::ALL, &["none"]);
         check(&TokenAuth::ALL, &[""]);
         assert_eq!(list_words(ElicitationPolicy::WORDS), "\"ask\", \"decline\" or \"cancel\"");
         assert_eq!(list_words(SamplingApi::WORDS), "\"openai\" or \"anthropic\"");

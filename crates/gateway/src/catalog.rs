@@ -5,6 +5,7 @@
 //! servers are in.
 
 mod cache;
+mod exposed_lists;
 mod feed;
 mod known_lists;
 mod name_owners;
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 pub use cache::{CatalogCache, CatalogKey, FolderCatalog};
-pub(crate) use feed::feed;
+pub(crate) use feed::{FeedTarget, ServerFeed, feed};
 pub(crate) use known_lists::KnownLists;
 pub use name_owners::NameOwners;
 pub use names::Naming;
@@ -67,6 +68,12 @@ pub struct ServerLists {
     pub resources: Vec<Json>,
     /// Its resource templates, as it wrote them.
     pub templates: Vec<Json>,
+    /// Whether it speaks a revision without sessions.
+    #[serde(default)]
+    pub is_stateless: bool,
+    /// Whether it has asked a host of this kind anything, as far as is known.
+    #[serde(default)]
+    pub has_asked: bool,
 }
 
 impl ServerLists {
@@ -81,12 +88,15 @@ impl ServerLists {
 }
 
 /// Whether the lists of a server are those that it has now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// They were fetched over the connection that stands.
+    /// They were fetched over the connection that stands, or over one that was closed for being idle.
     Fresh,
     /// The server is being connected, or its lists are being fetched.
+    #[default]
     Pending,
+    /// The server is connected to when it is called, and was not yet.
+    Dormant,
     /// They could not be fetched, for this reason.
     Stale(Box<str>),
 }
@@ -95,7 +105,6 @@ pub(crate) enum Freshness {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
-    profile: Profile,
     created: Instant,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
@@ -116,8 +125,6 @@ struct Entry {
     /// `None` until the lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
     freshness: Freshness,
-    /// Whether the lists were fetched in this session.
-    was_fetched: bool,
 }
 
 impl Catalog {
@@ -127,12 +134,10 @@ impl Catalog {
             name: server.name.as_str().into(),
             lists: known.get(at, profile),
             freshness: Freshness::Pending,
-            was_fetched: false,
         });
         let state = State { servers: servers.collect(), snapshot: Arc::default(), is_outdated: true };
         Self {
             known: Arc::clone(known),
-            profile,
             created: Instant::now(),
             state: Mutex::new(state),
             changes: watch::Sender::default(),
@@ -145,8 +150,9 @@ impl Catalog {
         let configured =
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
         let catalog = Self::new(&Arc::new(KnownLists::new(configured, naming, None)), Profile::default());
-        for (name, lists) in servers {
-            catalog.replace(name, serde_json::from_str(&lists.to_string()).unwrap());
+        for (at, (_, lists)) in servers.iter().enumerate() {
+            let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
+            catalog.update(at, ServerFeed { lists, freshness: Freshness::Fresh });
         }
         catalog
     }
@@ -195,37 +201,35 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    /// Replaces the lists of a server, which are fresh.
-    ///
-    /// Those that a server offers first are remembered for the next session. What it offers later
-    /// may belong to this session alone.
-    fn replace(&self, server: &str, lists: ServerLists) {
-        self.with_entry(server, |at, entry| {
-            entry.freshness = Freshness::Fresh;
-            let is_first = !std::mem::replace(&mut entry.was_fetched, true);
-            if entry.lists.as_deref() == Some(&lists) {
-                return false;
-            }
-            let lists = Arc::new(lists);
-            entry.lists = Some(if is_first { self.known.remember(at, self.profile, lists) } else { lists });
-            true
-        });
+    /// The lists of the server at this position, if they are known.
+    pub(crate) fn lists_of(&self, at: usize) -> Option<Arc<ServerLists>> {
+        self.state.lock().servers[at].lists.clone()
     }
 
-    fn set_freshness(&self, server: &str, freshness: Freshness) {
-        self.with_entry(server, |_, entry| {
-            entry.freshness = freshness;
-            false
-        });
-    }
-
-    /// Edits one entry, given with its position. The closure returns whether the lists have changed.
-    fn with_entry(&self, server: &str, edit: impl FnOnce(usize, &mut Entry) -> bool) {
+    /// Takes over what a connection to the server at this position offers.
+    pub(crate) fn update(&self, at: usize, offered: ServerFeed) {
         let mut state = self.state.lock();
-        let Some(at) = state.servers.iter().position(|entry| *entry.name == *server) else { return };
-        let has_changed = edit(at, &mut state.servers[at]);
-        state.is_outdated |= has_changed;
+        let entry = &mut state.servers[at];
+        if offered.freshness == Freshness::Pending {
+            // What was fetched over an earlier connection is not worse for that.
+            if entry.freshness == Freshness::Dormant {
+                entry.freshness = Freshness::Pending;
+            }
+        } else {
+            entry.freshness = offered.freshness;
+        }
+        if let Some(lists) = offered.lists
+            && entry.lists.as_ref() != Some(&lists)
+        {
+            entry.lists = Some(lists);
+            state.is_outdated = true;
+        }
         drop(state);
         self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Says that the server at this position is connected to when it is called.
+    pub(crate) fn set_dormant(&self, at: usize) {
+        self.state.lock().servers[at].freshness = Freshness::Dormant;
     }
 }

@@ -1,8 +1,11 @@
 //! [`Gateway`]: one endpoint for hosts, in front of many servers.
 
 mod announce;
+mod connection;
+mod connections;
 mod handshake;
 mod lists;
+mod members;
 mod questions;
 mod request;
 mod route;
@@ -25,6 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::error_response::LoginCommand;
+use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
 
@@ -41,8 +45,11 @@ pub use lists::STALE_SERVERS;
 /// - A fault of a server never ends the session of a host, and never reaches another server. Calls
 ///   are retried where that is safe; others are answered with an error of code
 ///   [`UNREACHABLE`](crate::UNREACHABLE) that says whether the server can have executed them.
-/// - Each session of a host has its own connection to each server, with the name and capabilities
-///   of that host. So what a server asks or announces reaches the host that it is meant for.
+/// - Servers are connected to with the name and capabilities of the host. Sessions share connections
+///   as [`Share`](bowline::config::Share) says; what a server asks or announces reaches only the host
+///   that it is meant for.
+/// - A connection that is idle is closed if [`Server::idle_stop`] says so, and opened by the next
+///   call. What the server offers stays listed.
 /// - Hosts of revision 2026-07-28 have no session. Those of the same name, version and capabilities
 ///   share connections. What a server asks because of a call is the `input_required` result of that
 ///   call, which goes on when the host sends its answers.
@@ -69,6 +76,7 @@ type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 
 struct Shared {
     known: Arc<KnownLists>,
+    connections: Arc<Connections>,
     list_wait: Duration,
     drain_timeout: Duration,
     input_timeout: Duration,
@@ -100,6 +108,7 @@ impl Gateway {
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn serve(&self, host: Host, stop: impl Future<Output = ()>) {
         HostSession::run(Arc::clone(&self.0), host, stop).await;
+        self.0.connections.close_unused().await;
     }
 
     /// Serves every host that `listener` accepts until `stop` resolves: those that begin a session,
@@ -124,8 +133,8 @@ impl Gateway {
         };
         let accept = async {
             while let Some(host) = listener.accept().await {
-                let gateway = self.clone();
-                sessions.spawn(async move { gateway.serve(host, std::future::pending()).await });
+                let gateway = Arc::clone(&self.0);
+                sessions.spawn(HostSession::run(gateway, host, std::future::pending()));
             }
         };
         tokio::select! {
@@ -140,6 +149,7 @@ impl Gateway {
         sessions.close();
         sessions.wait().await;
         stateless.close().await;
+        self.0.connections.close_unused().await;
     }
 }
 
@@ -207,6 +217,7 @@ impl GatewayBuilder {
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
+            connections: Arc::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             input_timeout: self.input_timeout,

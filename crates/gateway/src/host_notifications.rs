@@ -17,7 +17,8 @@ pub(crate) async fn forward_to_server(
             tracing::debug!(%method, "a notification of the host found no server");
             continue;
         }
-        match timeout(NOTIFY_TIMEOUT, client.notify(&method, &params)).await {
+        // Boxed, since it is large and rarely runs.
+        match timeout(NOTIFY_TIMEOUT, Box::pin(client.notify(&method, &params))).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a notification of the host was not delivered"),
             Err(_) => tracing::debug!(%method, "a notification of the host was not delivered in time"),

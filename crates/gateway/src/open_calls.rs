@@ -32,11 +32,6 @@ impl OpenCalls {
         calls.push(Arc::downgrade(call));
     }
 
-    /// How many calls are open.
-    pub(crate) fn count(&self) -> usize {
-        self.0.lock().iter().filter(|call| call.strong_count() > 0).count()
-    }
-
     /// The latest open call. A legacy server does not say which call a request of its own is for;
     /// all of them are calls of this host, and any of their streams reaches it.
     pub(crate) fn latest(&self) -> Option<Arc<OpenCall>> {

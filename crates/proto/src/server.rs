@@ -4,11 +4,14 @@
 //! - [`handshake`]: the params of `initialize`, and the offer in its result
 //! - [`requests`]: requests of the host: ids, bounds and cancellation
 //! - [`sent_requests`]: requests to the host: ids, responses and progress
+//! - [`call_owners`]: which host a message of a shared server is for
 //! - [`delivery`]: the order in which messages reach the host
 //! - [`event_streams`]: the event streams of a host over HTTP, and how it resumes them
+//! - [`session_journal`]: what is recorded of a session, so that another process can go on with it
 //! - [`http`]: what the headers and the body of an HTTP request mean
 //! - [`modern`]: the stateless requests of revision 2026-07-28; all of the above is the legacy era
 
+pub mod call_owners;
 pub mod delivery;
 pub mod event_streams;
 pub mod handshake;
@@ -17,6 +20,7 @@ pub mod modern;
 pub mod requests;
 pub mod sent_requests;
 pub mod session;
+pub mod session_journal;
 
 /// The code of an error that no server sent: the connection to it failed, or its response was not
 /// waited for.

@@ -84,6 +84,11 @@ impl Handshake {
         self.wait_for(|status| matches!(status, HandshakeStatus::Ready | HandshakeStatus::Refused)).await
     }
 
+    /// Whether the host may be sent requests and notifications.
+    pub fn is_ready(&self) -> bool {
+        self.state.borrow().status(self.attempt) == HandshakeStatus::Ready
+    }
+
     async fn wait_for(&self, condition: impl Fn(HandshakeStatus) -> bool) -> bool {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| condition(state.status(self.attempt))).await;

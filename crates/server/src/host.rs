@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::session::{Action, IgnoreReason, out_of_order};
-use bowline_proto::wire::{Json, ParseResult, outgoing, parse, parse_one};
+use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -118,6 +118,13 @@ impl Host {
         Self { source: Source::Http(source), inbox: VecDeque::new(), link }
     }
 
+    /// A host whose session another process has begun. It has sent these messages.
+    pub(crate) fn restored(source: HttpSource, inbox: Vec<InboundMessage>) -> Self {
+        let mut host = Self::on_http(source);
+        host.inbox.extend(inbox);
+        host
+    }
+
     /// The sending side.
     pub fn link(&self) -> &HostLink {
         &self.link
@@ -146,6 +153,10 @@ impl Host {
             tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         }
         let link = &self.link;
+        if let (Source::Http(source), Ok(Message::Request { method, params, .. })) = (&self.source, &message)
+        {
+            source.session().note_request(method, params.as_ref());
+        }
         match link.with_session(|session| session.handle_message(message)) {
             Action::Send(frame) => link.send(&frame, EventKind::Response, post.as_ref()).await,
             Action::Initialize { key, id, attempt, params } => {

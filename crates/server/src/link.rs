@@ -88,6 +88,12 @@ impl HostLink {
         self.send(&outgoing::notification(method, params), EventKind::Notification, None).await;
     }
 
+    /// Sends a notification to the host that belongs to none of its requests, if the host reads fast
+    /// enough. Otherwise the notification is dropped.
+    pub fn try_notify(&self, method: &str, params: Option<&Json>) {
+        self.try_send(&outgoing::notification(method, params), EventKind::Notification, stream_of(None));
+    }
+
     /// Sends a request to the host that belongs to none of its own, and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.
@@ -169,7 +175,11 @@ impl HostLink {
                 }
             }
             Output::Http(session) => {
-                session.send(stream_of(post), &Event { data: frame.body(), kind }).await;
+                let event = Event { data: frame.body(), kind };
+                if let Some(post) = post.filter(|_| kind.is_response()) {
+                    post.record_response(&event.data);
+                }
+                session.send(stream_of(post), &event).await;
                 if let Some(post) = post.filter(|_| kind.is_response()) {
                     post.mark_answered();
                 }

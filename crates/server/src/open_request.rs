@@ -83,6 +83,23 @@ impl OpenRequest {
         self.link.request(method, params, self.post.as_ref()).await
     }
 
+    /// Records the request, which may have effects, before it is executed. If this process ends before
+    /// the response is sent, the next one knows that the request may have been executed, and the host
+    /// gets its response when it comes back. Over HTTP with
+    /// [`HttpSettings::with_session_store`](crate::HttpSettings::with_session_store); otherwise this
+    /// does nothing.
+    pub async fn record(&self) {
+        if let Some(post) = &self.post {
+            post.record().await;
+        }
+    }
+
+    /// Whether an earlier process has accepted the request and did not answer it, so that it may have
+    /// been executed.
+    pub fn is_repeated(&self) -> bool {
+        self.post.as_ref().is_some_and(PostTicket::is_repeated)
+    }
+
     /// Spawns the task that serves the request: now, or when there is room for it. The task holds
     /// the request, and is aborted when the host cancels it.
     pub fn spawn<F>(self, serve: impl FnOnce(Self) -> F)

@@ -1,5 +1,7 @@
 //! Encrypts every value before it reaches a store.
 
+mod log;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +82,39 @@ impl EncryptedStore {
         value: &T,
         expect: Precondition,
     ) -> Result<Option<Version>, StoreError> {
+        let sealed = self.seal(key, value).await?;
+        self.store().await?.put(key, &sealed, expect).await
+    }
+
+    /// Writes a value with a lifetime. See [`Store::put_for`].
+    ///
+    /// If the future is dropped before it completes, the value may or may not have been written.
+    pub async fn put_for<T: Serialize + ?Sized>(
+        &self,
+        key: &Key,
+        value: &T,
+        ttl: Duration,
+        expect: Precondition,
+    ) -> Result<Option<Version>, StoreError> {
+        let sealed = self.seal(key, value).await?;
+        self.store().await?.put_for(key, &sealed, ttl, expect).await
+    }
+
+    /// See [`Store::touch`].
+    pub async fn touch(&self, key: &Key, ttl: Duration) -> Result<bool, StoreError> {
+        match self.existing_store().await? {
+            Some(store) => store.touch(key, ttl).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Adds to a counter, which is not encrypted. See [`Store::add`].
+    pub async fn add(&self, counter: &str, delta: i64, ttl: Duration) -> Result<i64, StoreError> {
+        self.store().await?.add(counter, delta, ttl).await
+    }
+
+    /// Encrypts a value for its key.
+    async fn seal<T: Serialize + ?Sized>(&self, key: &Key, value: &T) -> Result<Vec<u8>, StoreError> {
         // An error of serde may contain a part of the value.
         let value = Zeroizing::new(
             serde_json::to_vec(value)
@@ -88,8 +123,7 @@ impl EncryptedStore {
         if value.len() > MAX_VALUE_SIZE {
             return Err(StoreError::Unusable(format!("a {} of {} bytes is not kept", key.kind, value.len())));
         }
-        let sealed = self.key().await?.seal(key, &value)?;
-        self.store().await?.put(key, &sealed, expect).await
+        self.key().await?.seal(key, &value)
     }
 
     /// Removes a value if the precondition holds.

@@ -107,8 +107,12 @@ impl fmt::Debug for LazyStore {
 mod tests {
     use bowline_config::KeyLocation;
 
+    use std::time::Duration;
+
     use super::*;
-    use crate::{Key, Precondition};
+    use crate::{AppendOptions, Key, LogName, LogSlice, Position, Precondition, ReadLimits};
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     fn keeping() -> StoreConfig {
         let mut keeping = StoreConfig::default();
@@ -125,7 +129,19 @@ mod tests {
         assert!(safe.get::<String>(&login).await.unwrap().is_none());
         assert!(safe.list::<String>("login").await.unwrap().is_empty());
         assert!(!safe.remove(&login, Precondition::Any).await.unwrap());
+        assert!(!safe.touch(&login, MINUTE).await.unwrap());
+        let log = LogName::new("a");
+        let slice = safe.after(&log, Position(1), ReadLimits::default()).await.unwrap();
+        assert_eq!(slice, LogSlice { entries: Vec::new(), has_gap: true, oldest: None, newest: None });
+        safe.trim(&log, Position(1)).await.unwrap();
+        assert!(!safe.remove_log(&log).await.unwrap());
         assert!(!state.exists());
+
+        let position = safe.append(&log, &[b"event".to_vec()], AppendOptions::default()).await.unwrap()[0];
+        assert!(safe.wait(&log, Position::START, MINUTE).await.unwrap());
+        let slice = safe.after(&log, Position::START, ReadLimits::default()).await.unwrap();
+        assert_eq!((slice.entries[0].position, slice.entries[0].value.as_slice()), (position, &b"event"[..]));
+        assert_eq!(safe.add("a", 1, MINUTE).await.unwrap(), 1);
 
         safe.put(&login, "token", Precondition::Absent).await.unwrap();
         assert_eq!(safe.get::<String>(&login).await.unwrap().unwrap().0, "token");
@@ -138,12 +154,20 @@ mod tests {
     #[tokio::test]
     async fn every_operation_of_an_unusable_store_says_why() {
         let safe = open_unusable("the file is broken");
-        let login = Key::new("login", "a");
+        let (login, log) = (Key::new("login", "a"), LogName::new("a"));
         let whys = [
             safe.get::<String>(&login).await.unwrap_err(),
             safe.list::<String>("login").await.unwrap_err(),
             safe.remove(&login, Precondition::Any).await.unwrap_err(),
             safe.put(&login, "token", Precondition::Absent).await.unwrap_err(),
+            safe.put_for(&login, "token", MINUTE, Precondition::Absent).await.unwrap_err(),
+            safe.touch(&login, MINUTE).await.unwrap_err(),
+            safe.add("a", 1, MINUTE).await.unwrap_err(),
+            safe.append(&log, &[Vec::new()], AppendOptions::default()).await.unwrap_err(),
+            safe.after(&log, Position::START, ReadLimits::default()).await.unwrap_err(),
+            safe.wait(&log, Position::START, MINUTE).await.unwrap_err(),
+            safe.trim(&log, Position::START).await.unwrap_err(),
+            safe.remove_log(&log).await.unwrap_err(),
         ];
         assert!(whys.iter().all(|why| why.to_string() == "the file is broken"), "{whys:?}");
     }

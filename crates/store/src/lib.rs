@@ -1,19 +1,33 @@
-//! Persistent storage: versioned records by key, and leases that expire.
+//! Persistent storage: versioned records by key, append logs, counters, and leases that expire.
 //!
 //! A [`Store`] holds opaque bytes; [`EncryptedStore`] encrypts and decrypts them. Any number of
 //! processes share one store: a writer names the version that it has seen, and fails if another one
 //! was first.
+//!
+//! A record may have a lifetime ([`Store::put_for`]), and logs and counters always have one. What has
+//! expired is absent for every operation at once, and is deleted a little later. A log is also bounded
+//! in entries and bytes ([`AppendOptions`]). So whatever nobody asks for again takes no space for ever.
+//!
+//! Each process appends to a log ([`LogStore::append`]), reads what follows the position that it has
+//! seen ([`LogStore::after`]), and waits for more ([`LogStore::wait`]). A reader whose position is too
+//! old learns that it has missed entries ([`LogSlice::has_gap`]).
 //!
 //! # Features
 //!
 //! `sqlite`, `keyring` and `passphrase` are on by default, `valkey` is not. Without any of them there
 //! is [`MemoryStore`], and whatever the program implements [`Store`] for.
 
+// Tests in this crate share files with those outside of it.
+#[cfg(test)]
+extern crate self as bowline_store;
+
 mod encrypted_store;
 mod key;
 mod lazy;
 mod lease;
+mod lifetime;
 mod lock;
+mod log;
 mod memory;
 mod open;
 #[cfg(feature = "passphrase")]
@@ -35,7 +49,9 @@ pub use encrypted_store::EncryptedStore;
 pub use key::StoreKeyLocation;
 pub use lazy::{open_lazily, open_unusable};
 pub use lease::MAX_LEASE_TTL;
+pub use lifetime::MAX_TTL;
 pub use lock::{Lock, LockHolder};
+pub use log::{AppendOptions, Durability, LogEntry, LogName, LogSlice, LogStore, Position, ReadLimits};
 pub use memory::MemoryStore;
 pub use open::{OpenedStore, open, open_with_key};
 pub use seal::SealKey;
@@ -47,22 +63,42 @@ pub use valkey::ValkeyStore;
 /// The future of a store operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Stores records and leases. Writes that [`Store::put`] has confirmed are durable: they survive
-/// the end of the process, however sudden.
+/// Stores records, counters and leases, and the logs of [`LogStore`]. Writes that [`Store::put`] has
+/// confirmed are durable: they survive the end of the process, however sudden.
 ///
 /// A future that is dropped before it completes may or may not have taken effect, but never partly.
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Store: LogStore + fmt::Debug + 'static {
     /// Returns the record of a key.
     fn get<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, Option<StoreRecord>>;
 
     /// Writes a record if the precondition holds. Returns the new version, or `None` if it does not
-    /// hold and nothing has changed.
+    /// hold and nothing has changed. The record has no lifetime, even if it had one before.
     fn put<'a>(
         &'a self,
         key: &'a Key,
         value: &'a [u8],
         expect: Precondition,
     ) -> StoreFuture<'a, Option<Version>>;
+
+    /// Writes a record like [`Store::put`], with a lifetime that begins now. A record whose lifetime
+    /// has passed is absent. Lifetimes are limited to [`MAX_TTL`].
+    fn put_for<'a>(
+        &'a self,
+        key: &'a Key,
+        value: &'a [u8],
+        ttl: Duration,
+        expect: Precondition,
+    ) -> StoreFuture<'a, Option<Version>>;
+
+    /// Lets the lifetime of a record begin anew, with another length, and leaves its value and
+    /// version alone. Returns `false` if there is no such record, or if it has no lifetime. This is
+    /// cheap, because it is durable only as [`Durability::Process`] says.
+    fn touch<'a>(&'a self, key: &'a Key, ttl: Duration) -> StoreFuture<'a, bool>;
+
+    /// Adds to a counter and returns its new value. A counter begins at 0 and saturates. It ends
+    /// `ttl` after the addition that began it; later ones do not renew it, so that it counts what
+    /// happens within a period. Additions are durable as [`Durability::Process`] says.
+    fn add<'a>(&'a self, counter: &'a str, delta: i64, ttl: Duration) -> StoreFuture<'a, i64>;
 
     /// Removes a record if the precondition holds. Returns whether one was removed.
     fn remove<'a>(&'a self, key: &'a Key, expect: Precondition) -> StoreFuture<'a, bool>;

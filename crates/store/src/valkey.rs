@@ -1,25 +1,39 @@
 //! A store in a Valkey or Redis server, which any number of machines share.
 //!
-//! All records of a kind form one hash, each value prefixed with its version; a lease is a key with
-//! an expiry. Every read-and-write is a script, which the server runs atomically.
+//! All records of a kind form one hash, each value prefixed with its version. A lease, a counter and a
+//! record with a lifetime are keys with an expiry. Every read-and-write is a script, which the server
+//! runs atomically. A script that must not take effect twice keeps its result for as long as it may
+//! be retried.
 
 mod connection;
+mod log;
+mod waiting;
 
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bowline_config::Secret;
 use connection::{AttemptOutcome, ValkeyConnection};
 use redis::Script;
+use waiting::LogWaiting;
 
 use crate::lease::{self, clamp_ttl_ms};
+use crate::lifetime::clamp_ms;
 use crate::{Key, Lease, Precondition, Store, StoreError, StoreFuture, StoreRecord, Version};
 
 /// The prefix of all keys.
 const KEY_PREFIX: &str = "bowline:";
 
+/// How long the result of an operation is kept for its retries, in milliseconds. It is longer than the
+/// timeout of an operation, because a server that was suspended may run an attempt late.
+const OPERATION_RESULT_TTL_MS: i64 = 60_000;
+
+const GET_SCRIPT: &str = include_str!("valkey/get.lua");
 static PUT_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/put.lua")));
 static REMOVE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/remove.lua")));
+static TOUCH_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/touch.lua")));
+static ADD_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/add.lua")));
 static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/acquire.lua")));
 static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/renew.lua")));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/release.lua")));
@@ -27,10 +41,16 @@ static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_s
 /// A store in a Valkey or Redis server.
 ///
 /// A lost connection is reopened, and an interrupted operation is retried within its timeout, after
-/// checking whether it took effect. Durability depends on the server's settings.
+/// checking whether it took effect. Durability depends on the server's settings; an append has no
+/// other durability than a record.
+///
+/// Who waits for a log is woken by a blocking read, on a second connection that all waits of the store
+/// share. A wait for a log that nobody waited for before may notice an append of another process 100
+/// milliseconds late.
 #[derive(Debug)]
 pub struct ValkeyStore {
     connection: ValkeyConnection,
+    waiting: Arc<LogWaiting>,
 }
 
 impl ValkeyStore {
@@ -39,12 +59,13 @@ impl ValkeyStore {
     pub async fn open(url: &Secret, notes: &mut Vec<String>) -> Result<Self, StoreError> {
         let link = ValkeyConnection::open(url)?;
         notes.extend(link.check_server().await?);
-        Ok(Self { connection: link })
+        let waiting = Arc::new(LogWaiting::new(link.open_another()?));
+        Ok(Self { connection: link, waiting })
     }
 
     async fn fetch(&self, key: &Key) -> Result<Option<StoreRecord>, StoreError> {
-        let mut ask = redis::cmd("HGET");
-        ask.arg(kind_key(key.kind)).arg(&key.id);
+        let mut ask = redis::cmd("EVAL");
+        ask.arg(GET_SCRIPT).arg(2).arg(kind_key(key.kind)).arg(value_key(key)).arg(&key.id);
         let kept: Option<Vec<u8>> = self.connection.query(&ask).await?;
         kept.map(|kept| self.parse_record(&kept)).transpose()
     }
@@ -59,9 +80,56 @@ impl ValkeyStore {
     }
 
     fn parse_record(&self, kept: &[u8]) -> Result<StoreRecord, StoreError> {
-        parse_versioned(kept).ok_or_else(|| {
-            StoreError::Unusable(format!("{} holds what is not ours", self.connection.describe()))
-        })
+        parse_versioned(kept).ok_or_else(|| self.foreign_error())
+    }
+
+    fn foreign_error(&self) -> StoreError {
+        StoreError::Unusable(format!("{} holds what is not ours", self.connection.describe()))
+    }
+
+    async fn put_record(
+        &self,
+        key: &Key,
+        value: &[u8],
+        ttl: Option<Duration>,
+        expect: Precondition,
+    ) -> Result<Option<Version>, StoreError> {
+        let mut script = PUT_SCRIPT.key(kind_key(key.kind));
+        script.key(version_key()).key(value_key(key)).key(value_ids_key(key.kind));
+        script.arg(&key.id).arg(precondition_arg(expect)).arg(value);
+        script.arg(ttl.map(|ttl| clamp_ms(ttl).to_string()).unwrap_or_default());
+        let mut tries = self.connection.attempts();
+        loop {
+            match tries.run::<Option<String>>(&script).await? {
+                AttemptOutcome::Done(None) => return Ok(None),
+                AttemptOutcome::Done(Some(version)) => return self.parse_version(&version).map(Some),
+                AttemptOutcome::Lost => {}
+            }
+            // The stored value may be ours. If it cannot be read, the next attempt reports the
+            // error.
+            if let Ok(Some(entry)) = self.fetch(key).await
+                && entry.value == value
+                && expect != Precondition::AtVersion(entry.version)
+            {
+                return Ok(Some(entry.version));
+            }
+        }
+    }
+
+    /// The records of a kind that have a lifetime, by id.
+    async fn list_values(&self, kind: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut ask = redis::cmd("ZRANGE");
+        ask.arg(value_ids_key(kind)).arg(0).arg(-1);
+        let ids: Vec<String> = self.connection.query(&ask).await?;
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ask = redis::cmd("MGET");
+        for id in &ids {
+            ask.arg(value_key_of(kind, id));
+        }
+        let kept: Vec<Option<Vec<u8>>> = self.connection.query(&ask).await?;
+        Ok(ids.into_iter().zip(kept).filter_map(|(id, kept)| Some((id, kept?))).collect())
     }
 }
 
@@ -76,31 +144,43 @@ impl Store for ValkeyStore {
         value: &'a [u8],
         expect: Precondition,
     ) -> StoreFuture<'a, Option<Version>> {
+        Box::pin(self.put_record(key, value, None, expect))
+    }
+
+    fn put_for<'a>(
+        &'a self,
+        key: &'a Key,
+        value: &'a [u8],
+        ttl: Duration,
+        expect: Precondition,
+    ) -> StoreFuture<'a, Option<Version>> {
+        Box::pin(self.put_record(key, value, Some(ttl), expect))
+    }
+
+    fn touch<'a>(&'a self, key: &'a Key, ttl: Duration) -> StoreFuture<'a, bool> {
         Box::pin(async move {
-            let mut script = PUT_SCRIPT.key(kind_key(key.kind));
-            script.key(version_key()).arg(&key.id).arg(precondition_arg(expect)).arg(value);
-            let mut tries = self.connection.attempts();
-            loop {
-                match tries.run::<Option<String>>(&script).await? {
-                    AttemptOutcome::Done(None) => return Ok(None),
-                    AttemptOutcome::Done(Some(version)) => return self.parse_version(&version).map(Some),
-                    AttemptOutcome::Lost => {}
-                }
-                // The stored value may be ours. If it cannot be read, the next attempt reports the
-                // error.
-                if let Ok(Some(entry)) = self.fetch(key).await
-                    && entry.value == value
-                    && expect != Precondition::AtVersion(entry.version)
-                {
-                    return Ok(Some(entry.version));
-                }
-            }
+            let mut script = TOUCH_SCRIPT.key(value_key(key));
+            script.key(value_ids_key(key.kind)).arg(&key.id).arg(clamp_ms(ttl));
+            let touched: u64 = self.connection.run(&script).await?;
+            Ok(touched == 1)
+        })
+    }
+
+    fn add<'a>(&'a self, counter: &'a str, delta: i64, ttl: Duration) -> StoreFuture<'a, i64> {
+        Box::pin(async move {
+            let key = counter_key(counter);
+            let mut script = ADD_SCRIPT.key(&key);
+            script.key(format!("{key}:once:{}", lease::new_token()?));
+            script.arg(delta).arg(clamp_ms(ttl)).arg(OPERATION_RESULT_TTL_MS);
+            let value: String = self.connection.run(&script).await?;
+            value.parse().map_err(|_| self.foreign_error())
         })
     }
 
     fn remove<'a>(&'a self, key: &'a Key, expect: Precondition) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let mut script = REMOVE_SCRIPT.key(kind_key(key.kind));
+            script.key(value_key(key)).key(value_ids_key(key.kind));
             script.arg(&key.id).arg(precondition_arg(expect));
             let mut tries = self.connection.attempts();
             loop {
@@ -117,15 +197,12 @@ impl Store for ValkeyStore {
 
     fn list(&self, kind: &'static str) -> StoreFuture<'_, Vec<(Key, StoreRecord)>> {
         Box::pin(async move {
+            let mut kept: BTreeMap<String, Vec<u8>> = self.list_values(kind).await?.into_iter().collect();
             let mut ask = redis::cmd("HGETALL");
             ask.arg(kind_key(kind));
-            let kept: Vec<(String, Vec<u8>)> = self.connection.query(&ask).await?;
-            let mut found: Vec<(Key, StoreRecord)> = kept
-                .into_iter()
-                .map(|(id, kept)| Ok((Key::new(kind, id), self.parse_record(&kept)?)))
-                .collect::<Result<_, StoreError>>()?;
-            found.sort_by(|(one, _), (other, _)| one.id.cmp(&other.id));
-            Ok(found)
+            // A record that lost its lifetime between the two reads is listed once.
+            kept.extend(self.connection.query::<Vec<(String, Vec<u8>)>>(&ask).await?);
+            kept.into_iter().map(|(id, kept)| Ok((Key::new(kind, id), self.parse_record(&kept)?))).collect()
         })
     }
 
@@ -168,6 +245,30 @@ fn kind_key(kind: &str) -> String {
 
 fn version_key() -> String {
     format!("{KEY_PREFIX}version")
+}
+
+/// The key of a record with a lifetime.
+fn value_key(key: &Key) -> String {
+    value_key_of(key.kind, &key.id)
+}
+
+fn value_key_of(kind: &str, id: &str) -> String {
+    format!("{KEY_PREFIX}value:{kind}:{id}")
+}
+
+/// The key of the ids of all records of a kind that have a lifetime.
+fn value_ids_key(kind: &str) -> String {
+    format!("{KEY_PREFIX}values:{kind}")
+}
+
+fn counter_key(name: &str) -> String {
+    format!("{KEY_PREFIX}counter:{{{}}}", escape_tag(name))
+}
+
+/// Escapes a name that is a hash tag, because the tag ends at the first closing brace and an empty one
+/// does not count.
+fn escape_tag(name: &str) -> String {
+    if name.is_empty() { "%".to_owned() } else { name.replace('%', "%25").replace('}', "%7D") }
 }
 
 fn lease_key(name: &str) -> String {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_config::{Config, Protocol, Server, Tls, Transport};
+use bowline_config::{Config, Exposure, Protocol, Server, Share, Tls, ToolPattern, Transport};
 use bowline_testkit::with;
 
 use crate::{parse_errors, parse_valid};
@@ -24,6 +24,14 @@ fn every_key_is_read() {
             probe_timeout = "500ms"
             keepalive_interval = 20
             reconnect_wait = "2s"
+            share = "all"
+            idle_stop = "30m"
+            enabled_tools = ["read_*", "${ROOT:-list}"]
+            disabled_tools = ["read_secret"]
+            prompts = false
+            resources = false
+            tool_names = { read_file = "read" }
+            tool_descriptions = { read_file = "Reads a file." }
             enabled = false
             protocol = "legacy"
 
@@ -50,6 +58,16 @@ fn every_key_is_read() {
         .protocol(Protocol::Legacy)
         .keepalive(Some(Duration::from_secs(20)))
         .reconnect_wait(Duration::from_secs(2))
+        .share(Share::All)
+        .idle_stop(Some(Duration::from_secs(1800)))
+        .exposure(with!(Exposure::default(),
+            enabled_tools: Some(["read_*", "list"].map(ToolPattern::new).into()),
+            disabled_tools: vec![ToolPattern::new("read_secret")],
+            prompts: false,
+            resources: false,
+            tool_names: [("read_file".into(), "read".into())].into(),
+            tool_descriptions: [("read_file".into(), "Reads a file.".into())].into()
+        ))
         .build()
         .unwrap()
         .disabled();

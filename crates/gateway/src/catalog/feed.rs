@@ -1,16 +1,63 @@
-//! Keeps the lists of one server in the catalog up to date.
+//! Keeps the lists of one server up to date, for everybody who uses the same connection to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{Client, Event, EventReceiver, Peer, Result, Status, StatusWatch, Topic};
+use bowline::{Client, Era, Event, EventReceiver, Peer, Result, Status, StatusWatch, Topic};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Catalog, Freshness, ListKind, ServerLists};
+use super::{Freshness, KnownLists, ListKind, Profile, ServerLists};
+
+/// What a server offers over one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerFeed {
+    /// `None` until the lists were fetched for the first time.
+    pub(super) lists: Option<Arc<ServerLists>>,
+    pub(super) freshness: Freshness,
+}
+
+impl ServerFeed {
+    /// Whether the lists are those that the server has now.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.freshness == Freshness::Fresh
+    }
+}
+
+/// Where what a server offers is written to.
+pub(crate) struct FeedTarget {
+    pub(crate) known: Arc<KnownLists>,
+    /// The position of the server.
+    pub(crate) at: usize,
+    /// What the server may know of the host.
+    pub(crate) profile: Profile,
+    pub(crate) lists: watch::Sender<ServerFeed>,
+}
+
+impl FeedTarget {
+    /// Publishes lists, which are fresh.
+    ///
+    /// Those that a server offers first are remembered for the next connection. What it offers later
+    /// may belong to this one alone.
+    fn publish(&self, lists: ServerLists) {
+        let earlier = self.lists.borrow().lists.clone();
+        let lists = match earlier {
+            Some(earlier) if *earlier == lists => earlier,
+            Some(_) => Arc::new(lists),
+            None => self.known.remember(self.at, self.profile, Arc::new(lists)),
+        };
+        self.lists.send_replace(ServerFeed { lists: Some(lists), freshness: Freshness::Fresh });
+    }
+
+    fn set_stale(&self, why: Box<str>) {
+        self.lists.send_modify(|feed| feed.freshness = Freshness::Stale(why));
+    }
+}
 
 /// Keeps the lists of the server of `client` up to date, until the client is closed.
 ///
 /// A list that cannot be fetched to its end does not replace the last one that could.
-pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
+pub(crate) async fn feed(client: &Client, target: FeedTarget) {
     client.listen_for_list_changes();
     let (mut events, mut status) = (client.events(), client.status());
     let mut lists = ServerLists::default();
@@ -21,13 +68,13 @@ pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
             // Boxed, since it is large and rarely runs.
             Status::Ready(peer) => match Box::pin(fetch(client, &peer, &outdated, &mut lists)).await {
                 Ok(()) => {
-                    catalog.replace(client.name(), lists.clone());
+                    target.publish(lists.clone());
                     retry_delay = MIN_RETRY_DELAY;
                     outdated = wait_for_change(&mut events, &mut status).await;
                 }
                 Err(error) => {
                     tracing::warn!(server = client.name(), %error, "the lists of a server could not be fetched");
-                    catalog.set_freshness(client.name(), Freshness::Stale(NOT_FETCHED.into()));
+                    target.set_stale(NOT_FETCHED.into());
                     outdated = ListKind::ALL.to_vec();
                     // A server that recovers is asked again at once.
                     let _ = timeout(retry_delay, status.changed()).await;
@@ -36,7 +83,7 @@ pub(crate) async fn feed(catalog: &Catalog, client: &Client) {
             },
             Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => {
                 // The detail of a fault may be text of the server.
-                catalog.set_freshness(client.name(), Freshness::Stale(cause.cause.to_string().into()));
+                target.set_stale(cause.cause.to_string().into());
                 if status.changed().await.is_none() {
                     return;
                 }
@@ -87,6 +134,7 @@ async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusW
 /// Fetches some of the lists.
 async fn fetch(client: &Client, peer: &Peer, kinds: &[ListKind], lists: &mut ServerLists) -> Result<()> {
     lists.instructions.clone_from(&peer.instructions);
+    lists.is_stateless = peer.era() == Era::Modern;
     for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
         match kind {
             ListKind::Tools => {

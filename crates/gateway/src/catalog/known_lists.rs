@@ -1,12 +1,13 @@
 //! [`KnownLists`]: what the servers offered to earlier sessions, and what sessions can share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bowline::Server;
 use bowline::negotiation::ServerKey;
 use parking_lot::Mutex;
 
+use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
 
 /// What the servers offered to earlier sessions, by the kind of host.
@@ -21,6 +22,8 @@ pub(crate) struct KnownLists {
 #[derive(Debug)]
 struct State {
     lists: HashMap<(usize, Profile), Arc<ServerLists>>,
+    /// The servers that have asked a host of a kind something.
+    asking: HashSet<(usize, Profile)>,
     /// Which tool had which plain name.
     owners: NameOwners,
     /// The latest snapshot and what it was made of: sessions that see the same share it.
@@ -37,7 +40,7 @@ impl KnownLists {
     /// Begins with what the cache has.
     pub(crate) fn new(servers: Vec<Server>, naming: Naming, cache: Option<Arc<dyn CatalogCache>>) -> Self {
         let owners = cache.as_ref().map(|cache| cache.load_names()).unwrap_or_default();
-        let state = State { lists: HashMap::new(), owners, latest: None };
+        let state = State { lists: HashMap::new(), asking: HashSet::new(), owners, latest: None };
         Self { servers, naming, cache, state: Mutex::new(state) }
     }
 
@@ -60,18 +63,44 @@ impl KnownLists {
     /// they have them.
     pub(super) fn remember(&self, at: usize, profile: Profile, lists: Arc<ServerLists>) -> Arc<ServerLists> {
         let mut state = self.state.lock();
-        if let Some(known) = state.lists.get(&(at, profile))
-            && **known == *lists
-        {
-            return Arc::clone(known);
+        let mut lists = lists;
+        if state.asking.contains(&(at, profile)) {
+            Arc::make_mut(&mut lists).has_asked = true;
+        }
+        if let Some(known) = state.lists.get(&(at, profile)) {
+            if known.has_asked && !lists.has_asked {
+                Arc::make_mut(&mut lists).has_asked = true;
+            }
+            if **known == *lists {
+                return Arc::clone(known);
+            }
         }
         state.insert(at, profile, Arc::clone(&lists));
         drop(state);
+        self.save(at, profile, &lists);
+        lists
+    }
+
+    /// Remembers that a server has asked a host of this kind something.
+    pub(crate) fn remember_question(&self, at: usize, profile: Profile) {
+        let mut state = self.state.lock();
+        if !state.asking.insert((at, profile)) {
+            return;
+        }
+        let Some(known) = state.lists.get_mut(&(at, profile)).filter(|known| !known.has_asked) else {
+            return;
+        };
+        Arc::make_mut(known).has_asked = true;
+        let lists = Arc::clone(known);
+        drop(state);
+        self.save(at, profile, &lists);
+    }
+
+    fn save(&self, at: usize, profile: Profile, lists: &Arc<ServerLists>) {
         if let Some(cache) = self.cache.clone() {
-            let (key, lists) = (self.key(at, profile), Arc::clone(&lists));
+            let (key, lists) = (self.key(at, profile), Arc::clone(lists));
             tokio::task::spawn_blocking(move || cache.save(&key, &lists));
         }
-        lists
     }
 
     /// The merged lists of these servers. Sessions with the same lists get the same snapshot.
@@ -84,8 +113,15 @@ impl KnownLists {
             return Arc::clone(snapshot);
         }
         let configured: Vec<_> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let exposed: Vec<_> = servers
+            .iter()
+            .filter_map(|(name, lists)| {
+                let server = self.servers.iter().find(|server| *server.name == **name)?;
+                Some(ExposedLists::new(name, lists, &server.exposure))
+            })
+            .collect();
         let before = state.owners.len();
-        let snapshot = Arc::new(Snapshot::build(servers, &configured, self.naming, &mut state.owners));
+        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, self.naming, &mut state.owners));
         state.latest = Some((servers.to_vec(), Arc::clone(&snapshot)));
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);

@@ -2,7 +2,7 @@
 //! from each name and URI to its server.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use bowline::Json;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
+use super::exposed_lists::ExposedLists;
 use super::names::expose;
-use super::{ListKind, NameOwners, Naming, ServerLists, uris};
+use super::{ListKind, NameOwners, Naming, uris};
 
 /// The merged lists of all servers.
 #[derive(Debug, Default)]
@@ -26,6 +27,9 @@ pub(crate) struct Snapshot {
     qualified: HashMap<Arc<str>, HashMap<Box<str>, Box<str>>>,
     /// The arguments of tools that headers repeat, by exposed name. Tools without any are left out.
     header_annotations: HashMap<Box<str>, HeaderAnnotations>,
+    /// Tools that may be called twice, by exposed name: they declare that they only read, or that a
+    /// repeated call has no further effect.
+    harmless_tools: HashSet<Box<str>>,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
     /// Instructions of the servers, merged.
@@ -44,7 +48,7 @@ pub(crate) struct Target {
 impl Snapshot {
     /// Merges the lists of these servers, of all that are `configured`.
     pub(super) fn build(
-        servers: &[(Arc<str>, Arc<ServerLists>)],
+        servers: &[ExposedLists],
         configured: &[&str],
         naming: Naming,
         owners: &mut NameOwners,
@@ -53,8 +57,9 @@ impl Snapshot {
         snapshot.qualified = qualified_uris(servers);
         snapshot.without_resources = servers
             .iter()
-            .filter(|(_, lists)| lists.resources.is_empty() && lists.templates.is_empty())
-            .map(|(server, _)| Arc::clone(server))
+            .filter(|exposed| exposed.lists.resources.is_empty() && exposed.lists.templates.is_empty())
+            .filter(|exposed| exposed.has_resources)
+            .map(|exposed| Arc::clone(&exposed.server))
             .collect();
         for kind in ListKind::ALL {
             let at = kind.index();
@@ -100,6 +105,11 @@ impl Snapshot {
     // GW-03
     pub(crate) fn header_annotations(&self, tool: &str) -> Option<&HeaderAnnotations> {
         self.header_annotations.get(tool)
+    }
+
+    /// Whether the tool with this exposed name may be called twice.
+    pub(crate) fn is_harmless_tool(&self, tool: &str) -> bool {
+        self.harmless_tools.contains(tool)
     }
 
     /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
@@ -168,18 +178,20 @@ impl Snapshot {
 
     fn merge_named(
         &mut self,
-        servers: &[(Arc<str>, Arc<ServerLists>)],
+        servers: &[ExposedLists],
         kind: ListKind,
         expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), String>,
     ) -> Vec<Json> {
-        let listed: Vec<(&Arc<str>, String, &Json)> = elements(servers, kind, "name").collect();
-        let ids: Vec<_> = listed.iter().map(|(server, name, _)| (&***server, name.as_str())).collect();
+        let listed: Vec<(&ExposedLists, String, &Json)> = elements(servers, kind, "name").collect();
+        let ids: Vec<_> = listed.iter().map(|(of, name, _)| (&*of.server, name.as_str())).collect();
         let names = expose(&ids);
         let mut table = HashMap::with_capacity(listed.len());
         let mut items = Vec::with_capacity(listed.len());
-        for (server, name, item) in &listed {
-            let exposed = &names[&(&***server, name.as_str())];
-            let target = Target { server: Arc::clone(server), name: name.as_str().into() };
+        for (of, name, item) in &listed {
+            let server = &of.server;
+            let exposed = &names[&(&**server, name.as_str())];
+            let own = if kind == ListKind::Tools { of.own_tool_name(name) } else { name };
+            let target = Target { server: Arc::clone(server), name: own.into() };
             // An element that a server lists twice is exposed once.
             if table.insert(exposed.as_str().into(), target).is_some() {
                 continue;
@@ -191,6 +203,9 @@ impl Snapshot {
             {
                 self.header_annotations.insert(exposed.as_str().into(), annotations);
             }
+            if kind == ListKind::Tools && is_harmless(item) {
+                self.harmless_tools.insert(exposed.as_str().into());
+            }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
             items.push(self.with_exposed_app(server, item));
         }
@@ -201,11 +216,11 @@ impl Snapshot {
         items
     }
 
-    fn merge_uris(&mut self, servers: &[(Arc<str>, Arc<ServerLists>)], kind: ListKind) -> Vec<Json> {
+    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind) -> Vec<Json> {
         let member = uri_member(kind);
         let mut table = HashMap::new();
         let mut items = Vec::new();
-        for (server, uri, item) in elements(servers, kind, member) {
+        for (ExposedLists { server, .. }, uri, item) in elements(servers, kind, member) {
             let exposed = self
                 .qualified
                 .get(server)
@@ -250,6 +265,13 @@ impl Snapshot {
 /// An older spelling of the link from a tool to its app.
 const FLAT_APP_LINK: &str = "ui/resourceUri";
 
+/// Whether a tool declares that it may be called twice.
+fn is_harmless(tool: &Json) -> bool {
+    let Some(annotations) = tool.member("annotations") else { return false };
+    let is_set = |hint| annotations.member(hint).and_then(|hint| hint.decode().ok()) == Some(true);
+    is_set("readOnlyHint") || is_set("idempotentHint")
+}
+
 fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>> {
     let servers: BTreeSet<_> = targets.map(|target| Arc::clone(&target.server)).collect();
     servers.into_iter().collect()
@@ -258,13 +280,13 @@ fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>
 /// The elements of one list of all servers, in order, each with its server and its name or URI.
 /// Elements without one are left out: nothing could be done with them.
 fn elements<'a>(
-    servers: &'a [(Arc<str>, Arc<ServerLists>)],
+    servers: &'a [ExposedLists],
     kind: ListKind,
     member: &'a str,
-) -> impl Iterator<Item = (&'a Arc<str>, String, &'a Json)> {
-    servers.iter().flat_map(move |(server, lists)| {
-        let items = lists.list(kind).iter();
-        items.filter_map(move |item| Some((server, item.member(member)?.decode::<String>().ok()?, item)))
+) -> impl Iterator<Item = (&'a ExposedLists, String, &'a Json)> {
+    servers.iter().flat_map(move |exposed| {
+        let items = exposed.lists.list(kind).iter();
+        items.filter_map(move |item| Some((exposed, item.member(member)?.decode::<String>().ok()?, item)))
     })
 }
 
@@ -273,12 +295,10 @@ fn uri_member(kind: ListKind) -> &'static str {
 }
 
 /// The URIs and URI templates that more than one server lists, by server.
-fn qualified_uris(
-    servers: &[(Arc<str>, Arc<ServerLists>)],
-) -> HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> {
+fn qualified_uris(servers: &[ExposedLists]) -> HashMap<Arc<str>, HashMap<Box<str>, Box<str>>> {
     let mut owners: BTreeMap<String, Vec<&Arc<str>>> = BTreeMap::new();
     for kind in [ListKind::Resources, ListKind::Templates] {
-        for (server, uri, _) in elements(servers, kind, uri_member(kind)) {
+        for (ExposedLists { server, .. }, uri, _) in elements(servers, kind, uri_member(kind)) {
             let servers = owners.entry(uri).or_default();
             if !servers.contains(&server) {
                 servers.push(server);
@@ -329,9 +349,9 @@ fn with_member(object: &Json, member: &str, value: &Json) -> Json {
 }
 
 /// Merges the instructions of the servers, each below a heading with the name of its server.
-fn merge_instructions(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Option<String> {
+fn merge_instructions(servers: &[ExposedLists]) -> Option<String> {
     let mut merged = String::new();
-    for (server, lists) in servers {
+    for ExposedLists { server, lists, .. } in servers {
         let Some(instructions) = lists.instructions.as_deref().map(str::trim).filter(|text| !text.is_empty())
         else {
             continue;

@@ -17,6 +17,7 @@ pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration) -> J
         let why = match freshness {
             Freshness::Fresh => continue,
             Freshness::Pending => "it has not answered yet".to_owned(),
+            Freshness::Dormant => "it is not running; a call starts it".to_owned(),
             Freshness::Stale(cause) => cause.into(),
         };
         stale.insert(server.to_string(), why.into());

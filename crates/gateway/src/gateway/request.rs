@@ -4,8 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
-use bowline::{Client, HandlerResult, Json, RpcError, Status};
-use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
+use bowline::{Client, Execution, HandlerResult, Json, RpcError, Status};
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
@@ -48,6 +47,12 @@ impl HostSession {
     ) -> HandlerResult {
         let context = CallContext { gateway: &self.gateway, upstreams, method };
         let call = RoutedCall::new(context, params.clone()).await;
+        if call.may_have_effects(method, params.as_ref()) {
+            if open.request.is_repeated() {
+                return Err(error_response::interrupted());
+            }
+            open.request.record().await;
+        }
         match call.route {
             Route::Subscribe(ref target) => self.subscribe(upstreams, target, params.as_ref()).await,
             Route::Unsubscribe { ref uri } => {
@@ -73,7 +78,8 @@ impl HostSession {
     ) -> HandlerResult {
         let upstream =
             upstreams.get(&target.server).ok_or_else(|| unknown_method(method::RESOURCES_SUBSCRIBE))?;
-        let client = &upstream.connected()?.client;
+        let connected = upstream.connected()?;
+        let client = &connected.client;
         let exposed: String =
             params.and_then(|params| params.member("uri")?.decode().ok()).unwrap_or_default();
         if !upstreams.subscriptions.has_room(&exposed) {
@@ -83,6 +89,7 @@ impl HostSession {
             client.subscribe(&target.name).await.map_err(|error| upstream.error_response(client, &error))?;
         let (link, own) = (self.link.clone(), target.name.clone());
         upstreams.subscriptions.begin(exposed.clone(), async move {
+            let _connected = connected;
             while let Some(change) = subscription.next().await {
                 // A resource below the one that was subscribed to has the URI of the server.
                 let uri = if *change.uri == *own { &exposed } else { &change.uri };
@@ -144,6 +151,18 @@ impl RoutedCall {
         &self.snapshot
     }
 
+    /// Whether it must not be executed twice. Of methods that are not known here, that is not known.
+    fn may_have_effects(&self, method: &str, params: Option<&Json>) -> bool {
+        match self.route {
+            Route::Unknown => true,
+            _ if method == method::TOOLS_CALL => {
+                let name: Option<String> = params.and_then(|params| params.member("name")?.decode().ok());
+                !name.is_some_and(|name| self.snapshot.is_harmless_tool(&name))
+            }
+            _ => false,
+        }
+    }
+
     /// Answers a request that changes nothing of the session of its host. Other methods are unknown
     /// here.
     pub(super) async fn answer(
@@ -179,18 +198,24 @@ impl CallOrigin for Arc<OpenCall> {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let connected = upstream.connected()?;
-        // A server that hangs must not use up what all servers of the session share.
-        if connected.open_calls.count() >= MAX_CALLS_PER_SERVER {
+        let Some(_permit) = upstream.count_call() else {
             return Err(error_response::too_many_requests(&upstream.server.name));
-        }
-        connected.open_calls.add(self);
+        };
+        let connected = upstream.connected()?;
+        let sent = connected.members.begin(upstream.member(), self);
         let call = ForwardedCall {
             client: &connected.client,
             timeouts: &upstream.server.timeouts,
             queue: &connected.queue,
         };
         let result = call.send(self, method, params, false).await;
+        let is_done = match &result {
+            Ok(_) => true,
+            Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
+        };
+        if is_done {
+            sent.answered();
+        }
         connected.queue.wait_until_delivered().await;
         match result {
             Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
@@ -232,10 +257,6 @@ fn offers_resources(client: &Client) -> bool {
         _ => false,
     }
 }
-
-/// How many calls of one session, or of hosts that share a connection, a server may have open: three
-/// quarters of what a session may have.
-pub(super) const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
 
 fn unknown_method(method: &str) -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))

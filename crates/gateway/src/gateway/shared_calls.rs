@@ -44,16 +44,13 @@ pub(super) struct SharedHandler {
 const CANCELED_CALL_TIME: Duration = Duration::from_secs(5);
 
 impl SharedCalls {
-    /// Adds a call. `None` if `max_calls` are open.
-    pub(super) fn open(self: &Arc<Self>, questions: CallQuestions, max_calls: usize) -> Option<SharedCall> {
+    /// Adds a call.
+    pub(super) fn open(self: &Arc<Self>, questions: CallQuestions) -> SharedCall {
         let mut calls = self.0.lock();
-        if calls.open.len() >= max_calls {
-            return None;
-        }
         let key = calls.next_key;
         calls.next_key += 1;
         calls.open.insert(key, questions);
-        Some(SharedCall { calls: Arc::clone(self), key, is_finished: false })
+        SharedCall { calls: Arc::clone(self), key, is_finished: false }
     }
 
     /// The call that a question belongs to, or why there is none.
@@ -123,19 +120,18 @@ mod tests {
     #[tokio::test]
     async fn a_question_belongs_to_the_only_open_call() {
         let calls = Arc::<SharedCalls>::default();
-        let open = |max_calls| calls.open(CallQuestions::new(true).0, max_calls);
+        let open = || calls.open(CallQuestions::new(true).0);
         let found = |at| calls.find_asking(at).map(drop);
         let now = Instant::now();
         assert!(found(now).unwrap_err().starts_with("no call is open"));
-        let one = open(2).unwrap();
+        let one = open();
         assert_eq!(found(now), Ok(()));
-        let two = open(2).unwrap();
-        assert!(open(2).is_none());
+        let two = open();
         assert!(found(now).unwrap_err().starts_with("several calls are open"));
         one.finish();
         assert_eq!(found(now), Ok(()));
         drop(two);
-        let _three = open(2).unwrap();
+        let _three = open();
         let canceled = Instant::now();
         assert!(found(now).unwrap_err().starts_with("a call was canceled"));
         assert_eq!(found(canceled + CANCELED_CALL_TIME), Ok(()));

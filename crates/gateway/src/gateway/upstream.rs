@@ -1,34 +1,34 @@
-//! The connections of one session of a host, or of hosts without one: one client for each server.
+//! What one session of a host, or hosts without one, have of the servers: their lists, and a
+//! connection to each of them while it is needed.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use bowline::types::{LogLevel, method};
-use bowline::{Client, ConnectionEvent, Era, Event, Json, RpcError, Server, Status, Topic};
+use bowline::types::LogLevel;
+use bowline::{Client, Json, RpcError, Server};
+use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
+use bowline_proto::wire::object::Edit;
 use bowline_server::{Handshake, HostLink};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::shared_calls::{SharedCalls, SharedHandler};
+use super::connection::{Connection, ConnectionUse};
+use super::connections::Scope;
+use super::members::MemberId;
 use super::subscriptions::Subscriptions;
-use crate::catalog::{Catalog, Profile, feed};
+use crate::catalog::{Catalog, Profile};
 use crate::error_response::{self, ConnectionState, LoginCommand};
-use crate::host_handler::HostHandler;
-use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
-use crate::host_queue::{HostQueue, QueueItem, QueueReader};
-use crate::open_calls::OpenCalls;
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
     /// The name and version that servers are told: an `Implementation`.
     pub(super) client_info: Json,
-    /// The capabilities that servers are told: an object.
+    /// The capabilities of the host, as far as servers are told: an object.
     pub(super) capabilities: Json,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
@@ -42,7 +42,7 @@ pub(super) struct SessionLink {
     pub(super) handshake: Handshake,
 }
 
-/// The connections of one session, or of hosts without one.
+/// What one session, or hosts without one, have of all servers.
 pub(super) struct Upstreams {
     /// What the servers offer to this host.
     pub(super) catalog: Arc<Catalog>,
@@ -51,63 +51,76 @@ pub(super) struct Upstreams {
     by_name: HashMap<Arc<str>, usize>,
     session: Option<SessionLink>,
     pub(super) subscriptions: Subscriptions,
-    log_level: watch::Sender<Option<LogLevel>>,
     tasks: Mutex<JoinSet<()>>,
     /// Canceled when the session is over.
     ended: CancellationToken,
 }
 
-/// The connection to one server.
+/// What one session has of one server.
 pub(super) struct Upstream {
     pub(super) server: Server,
-    /// The reason why there is no client is what each request is answered with.
-    client: Result<Connected, RpcError>,
-    login_command: Option<Arc<LoginCommand>>,
+    gateway: Arc<Shared>,
+    at: usize,
+    member: MemberId,
+    identity: Arc<Identity>,
+    scope: Scope,
+    /// The connection, if there was need of one yet. It may have been closed for being idle.
+    connection: watch::Sender<Option<Arc<Connection>>>,
+    log_level: Mutex<Option<LogLevel>>,
+    /// A permit is an open call. A server that hangs must not use up what all servers of a session
+    /// share.
+    calls: Semaphore,
 }
 
-/// The client of a server, with its queues.
-pub(super) struct Connected {
-    pub(super) client: Client,
-    /// The requests of the host that this server serves.
-    pub(super) open_calls: Arc<OpenCalls>,
-    /// The calls of hosts without a session that this server serves.
-    pub(super) shared_calls: Arc<SharedCalls>,
-    /// Notifications for the host, in order.
-    pub(super) queue: Arc<HostQueue>,
-    /// Notifications of the host, in order.
-    notifications: mpsc::Sender<(Box<str>, Option<Json>)>,
-    hooks: Mutex<Option<bowline::hooks::Hooks>>,
+impl Identity {
+    /// What servers may know of the host when they list.
+    pub(super) fn profile(&self) -> Profile {
+        Profile::new(&self.capabilities, &self.client_info)
+    }
+
+    /// The capabilities that a server is told. Roots belong to one session, so a shared server is not
+    /// told of any.
+    pub(super) fn capabilities_for(&self, is_shared: bool) -> Json {
+        let without_roots =
+            is_shared.then(|| Edit::new().remove("roots").apply(Some(&self.capabilities)).ok());
+        without_roots.flatten().unwrap_or_else(|| self.capabilities.clone())
+    }
 }
 
 impl Upstreams {
-    /// Starts to connect to every server with this identity.
+    /// Starts to connect with this identity to every server that is not to be started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
-        let profile = Profile::new(&identity.capabilities, &identity.client_info);
-        let catalog = Arc::new(Catalog::new(&gateway.known, profile));
+        let identity = Arc::new(identity);
+        let catalog = Arc::new(Catalog::new(&gateway.known, identity.profile()));
+        let member = MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed));
         let ended = CancellationToken::new();
-        let (log_level, _) = watch::channel(None);
         let mut tasks = JoinSet::new();
         let mut upstreams = Vec::with_capacity(gateway.known.servers().len());
-        for server in gateway.known.servers() {
-            let client = Connected::open(gateway, server, &identity).map(|(connected, reader)| {
-                let client = connected.client.clone();
-                let (session, observer) = (identity.session.clone(), Arc::clone(&gateway.observer));
-                tasks.spawn(deliver(reader, session, ended.clone(), move |event| observer(event)));
-                let levels = log_level.subscribe();
-                let catalog = Arc::clone(&catalog);
-                let until_end = ended.clone().run_until_cancelled_owned(async move {
-                    tokio::join!(feed(&catalog, &client), apply_log_level(&client, levels))
-                });
-                tasks.spawn(async move {
-                    until_end.await;
-                });
-                connected
-            });
-            upstreams.push(Arc::new(Upstream {
+        for (at, server) in gateway.known.servers().iter().enumerate() {
+            let lists = catalog.lists_of(at);
+            let scope = Scope::decide(server.share, lists.as_deref(), member, &identity);
+            let upstream = Arc::new(Upstream {
                 server: server.clone(),
-                client,
-                login_command: gateway.login_commands.get(&server.name).cloned(),
-            }));
+                gateway: Arc::clone(gateway),
+                at,
+                member,
+                identity: Arc::clone(&identity),
+                scope,
+                connection: watch::Sender::default(),
+                log_level: Mutex::default(),
+                calls: Semaphore::new(MAX_CALLS_PER_SERVER),
+            });
+            let following = follow(Arc::clone(&catalog), at, upstream.connection.subscribe());
+            let following = ended.clone().run_until_cancelled_owned(following);
+            tasks.spawn(async move {
+                following.await;
+            });
+            if server.idle_stop.is_some() && lists.is_some() {
+                catalog.set_dormant(at);
+            } else if let Err(error) = upstream.connected() {
+                tracing::warn!(server = server.name, %error.message, "a server cannot be connected to");
+            }
+            upstreams.push(upstream);
         }
         let by_name =
             upstreams.iter().enumerate().map(|(at, upstream)| (upstream.server.name.as_str().into(), at));
@@ -115,9 +128,8 @@ impl Upstreams {
             catalog,
             by_name: by_name.collect(),
             all: upstreams,
-            session: identity.session,
+            session: identity.session.clone(),
             subscriptions: Subscriptions::default(),
-            log_level,
             tasks: Mutex::new(tasks),
             ended,
         })
@@ -132,12 +144,12 @@ impl Upstreams {
         }
     }
 
-    /// The connection to a server.
+    /// What there is of a server.
     pub(super) fn get(&self, server: &str) -> Option<&Arc<Upstream>> {
         self.all.get(*self.by_name.get(server)?)
     }
 
-    /// The connection to the only server, if there is one.
+    /// What there is of the only server, if there is one.
     pub(super) fn only(&self) -> Option<&Arc<Upstream>> {
         match &*self.all {
             [only] => Some(only),
@@ -147,14 +159,16 @@ impl Upstreams {
 
     /// Sets the level of log messages, on each server as soon as it is connected.
     pub(super) fn set_log_level(&self, level: LogLevel) {
-        self.log_level.send_replace(Some(level));
+        for upstream in &self.all {
+            upstream.set_log_level(level);
+        }
     }
 
-    /// Queues a notification of the host for every server.
+    /// Queues a notification of the host for every server that is connected.
     pub(super) fn forward_notification(&self, method: &str, params: Option<&Json>) {
-        for connected in self.all.iter().filter_map(|upstream| upstream.client.as_ref().ok()) {
-            if let Err(error) = connected.notifications.try_send((method.into(), params.cloned())) {
-                tracing::warn!(%error, "a notification of the host was dropped");
+        for upstream in &self.all {
+            if let Some(connection) = &*upstream.connection.borrow() {
+                connection.forward_notification(method, params);
             }
         }
     }
@@ -167,13 +181,15 @@ impl Upstreams {
         });
     }
 
-    /// Closes all connections at once. Events that were received until then still reach observers.
+    /// Gives up all connections at once. Those that nobody else can have are closed.
     pub(super) async fn close(&self) {
         self.subscriptions.clear();
         let mut closing = JoinSet::new();
         for upstream in &self.all {
             let upstream = Arc::clone(upstream);
-            closing.spawn(async move { upstream.close().await });
+            closing.spawn(async move {
+                upstream.gateway.connections.leave(upstream.at, &upstream.scope, upstream.member).await;
+            });
         }
         while closing.join_next().await.is_some() {}
         self.ended.cancel();
@@ -183,137 +199,79 @@ impl Upstreams {
 }
 
 impl Upstream {
-    /// The client, or the error for each request to this server.
-    pub(super) fn connected(&self) -> Result<&Connected, RpcError> {
-        self.client.as_ref().map_err(Clone::clone)
+    /// The connection, opened if need be; or the error for each request to this server.
+    pub(super) fn connected(&self) -> Result<ConnectionUse, RpcError> {
+        loop {
+            let current = self.connection.borrow().clone();
+            if let Some(in_use) = current.as_ref().and_then(Connection::begin_use) {
+                return Ok(in_use);
+            }
+            let log_level = *self.log_level.lock();
+            let connection = self.gateway.connections.join(
+                &self.gateway,
+                (self.at, &self.scope),
+                (self.member, &self.identity, log_level),
+            )?;
+            self.connection.send_replace(Some(connection));
+        }
+    }
+
+    /// The session, as the server knows it.
+    pub(super) fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// Counts a call while the permit lives. `None` if there are too many.
+    pub(super) fn count_call(&self) -> Option<SemaphorePermit<'_>> {
+        self.calls.try_acquire().ok()
     }
 
     /// The error response for a request that failed.
     pub(super) fn error_response(&self, client: &Client, error: &bowline::Error) -> RpcError {
         tracing::info!(%error, "a request failed");
         let status = client.status().current();
-        let login = self.login_command.as_deref();
+        let login: Option<&LoginCommand> =
+            self.gateway.login_commands.get(&self.server.name).map(AsRef::as_ref);
         let state = ConnectionState::of(client, &status, self.server.reconnect_wait, login);
         error_response::from_error(error, &state)
     }
 
-    async fn close(&self) {
-        let Ok(connected) = &self.client else { return };
-        connected.client.close().await;
-        // Hooks get the last event too, within their timeout.
-        let hooks = connected.hooks.lock().take();
-        if let Some(hooks) = hooks {
-            let _ = timeout(HOOKS_TIMEOUT, hooks.finished()).await;
+    fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock() = Some(level);
+        if let Some(connection) = &*self.connection.borrow() {
+            connection.members.set_log_level(self.member, level);
+            connection.apply_log_level();
         }
     }
 }
 
-impl Connected {
-    fn open(gateway: &Shared, server: &Server, identity: &Identity) -> Result<(Self, QueueReader), RpcError> {
-        let open_calls = Arc::<OpenCalls>::default();
-        let shared_calls = Arc::<SharedCalls>::default();
-        let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
-        let builder = match identity.session.clone() {
-            Some(SessionLink { link, handshake }) => {
-                let handler = HostHandler {
-                    link,
-                    open_calls: Arc::clone(&open_calls),
-                    handshake,
-                    capabilities: identity.capabilities.clone(),
-                    response_timeout: server.timeouts.max,
-                };
-                // The host speaks a legacy revision. A server that speaks both eras offers it more
-                // in the same era.
-                builder.begin_with(Era::Legacy).handler(handler)
-            }
-            None => builder.handler(SharedHandler {
-                calls: Arc::clone(&shared_calls),
-                capabilities: identity.capabilities.clone(),
-            }),
-        };
-        let client = builder
-            .open()
-            .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
-        let (queue, reader) = HostQueue::new(client.events());
-        let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
-        tokio::spawn(forward_to_server(outgoing, client.clone()));
-        let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
-        let hooks = Mutex::new(Some(hooks));
-        Ok((Self { client, open_calls, shared_calls, queue, notifications, hooks }, reader))
-    }
-}
-
-/// Delivers what one server sends to the host.
-async fn deliver(
-    mut queue: QueueReader,
-    session: Option<SessionLink>,
-    ended: CancellationToken,
-    observer: impl Fn(&ConnectionEvent),
-) {
+/// Copies what a server offers into the catalog, over one connection after the other.
+async fn follow(catalog: Arc<Catalog>, at: usize, mut connection: watch::Receiver<Option<Arc<Connection>>>) {
     loop {
-        let item = tokio::select! {
-            // Queued items first, then the end.
-            biased;
-            item = queue.next() => item,
-            () = ended.cancelled() => return,
+        let feed = connection.borrow_and_update().as_ref().map(|connection| connection.feed.clone());
+        let following = async {
+            if let Some(mut feed) = feed {
+                loop {
+                    let offered = feed.borrow_and_update().clone();
+                    catalog.update(at, offered);
+                    if feed.changed().await.is_err() {
+                        break;
+                    }
+                }
+            }
+            std::future::pending::<()>().await;
         };
-        let Some(item) = item else { return };
-        if let QueueItem::Event(Event::Connection(event)) = &item {
-            tracing::info!(server = %event.server, turn = event.kind.as_str(), "a connection has changed");
-            observer(event);
-        }
-        // A host that does not read must not delay the shutdown.
-        ended.run_until_cancelled(deliver_item(item, session.as_ref())).await;
-    }
-}
-
-async fn deliver_item(item: QueueItem, session: Option<&SessionLink>) {
-    match item {
-        QueueItem::Progress { call, params } => match (call.upgrade(), session) {
-            // A call that the host canceled has no more progress.
-            (None, _) => {}
-            (Some(call), Some(_)) => call.request.notify(method::PROGRESS, Some(&params)).await,
-            // One host must not delay the others that share the connection.
-            (Some(call), None) => call.request.try_notify(method::PROGRESS, Some(&params)),
-        },
-        QueueItem::Event(Event::Notification(said)) => {
-            // Lists are announced by the catalog, updates by their subscription, and a task is
-            // followed for the host, which did not ask for it.
-            let is_for_host = match said.topic() {
-                Topic::Log(_) => true,
-                Topic::Other => *said.method != *method::TASK,
-                _ => false,
-            };
-            if is_for_host
-                && let Some(SessionLink { link, handshake }) = session
-                && handshake.wait_until_ready().await
-            {
-                link.notify(&said.method, said.params.as_ref()).await;
-            }
-        }
-        QueueItem::Event(_) => {}
-        QueueItem::Missed(missed) => {
-            tracing::warn!(missed, "the host reads too slowly; notifications of a server were dropped");
-        }
-    }
-}
-
-/// Sets the level of log messages whenever the host has chosen one, once the server is connected.
-/// The client restores it after a recovery.
-async fn apply_log_level(client: &Client, mut levels: watch::Receiver<Option<LogLevel>>) {
-    let mut status = client.status();
-    while levels.changed().await.is_ok() {
-        let Some(level) = *levels.borrow_and_update() else { continue };
-        while !matches!(status.current(), Status::Ready(_)) {
-            if status.changed().await.is_none() {
+        tokio::select! {
+            () = following => {}
+            changed = connection.changed() => if changed.is_err() {
                 return;
-            }
-        }
-        if let Err(error) = client.set_log_level(level).await {
-            tracing::debug!(server = client.name(), %error, "the level of log messages was not set");
+            },
         }
     }
 }
 
-/// How long the shutdown waits for hooks.
-const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);
+static NEXT_MEMBER: AtomicU64 = AtomicU64::new(0);
+
+/// How many calls of one session, or of hosts that share a connection, a server may have open: three
+/// quarters of what a session may have.
+const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;

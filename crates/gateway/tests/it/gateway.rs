@@ -7,6 +7,7 @@ mod http_host;
 mod questions;
 mod recovery;
 mod resources;
+mod sharing;
 mod stateless_host;
 
 use std::path::Path;

@@ -13,12 +13,14 @@
 
 mod event_id;
 mod log;
+mod restore;
 mod stream;
 mod types;
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub use event_id::EventId;
+pub use restore::RestoredStream;
 use stream::{CurrentReader, EventStream, PostStream};
 pub use stream::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
 pub use types::{
@@ -40,6 +42,8 @@ pub struct EventStreams<W> {
     log: VecDeque<StreamId>,
     logged_bytes: usize,
     limits: LogLimits,
+    /// Events below this number were sent before the session was restored.
+    base: u64,
     is_closed: bool,
     wakeups: Vec<W>,
     lost_requests: Vec<u64>,
@@ -56,6 +60,7 @@ impl<W> EventStreams<W> {
             log: VecDeque::new(),
             logged_bytes: 0,
             limits,
+            base: 1,
             is_closed: false,
             wakeups: Vec::new(),
             lost_requests: Vec::new(),
@@ -67,7 +72,8 @@ impl<W> EventStreams<W> {
     pub fn open_post(&mut self, requests: usize, format: PostFormat) -> Reader {
         let id = StreamId(self.next_stream);
         self.next_stream += 1;
-        let post = PostStream { format, requests, unanswered: requests, has_dropped: false };
+        let post =
+            PostStream { format, requests, unanswered: requests, has_dropped: false, is_stream: false };
         self.streams.insert(id, EventStream::new(Some(post)));
         self.attach(id)
     }
@@ -85,10 +91,12 @@ impl<W> EventStreams<W> {
         if last.number >= stream.next_number() {
             return Err(ResumeError::UnknownEvent);
         }
-        if last.number + 1 < stream.first {
+        // What was sent before the session was restored and is not here was no response.
+        let next = (last.number + 1).max(self.base);
+        if next < stream.first {
             return Err(ResumeError::TooOld);
         }
-        stream.cursor = last.number + 1;
+        stream.cursor = next;
         Ok(self.attach(last.stream))
     }
 
@@ -119,6 +127,18 @@ impl<W> EventStreams<W> {
         PushOutcome::Stored
     }
 
+    /// Lets the host resume the stream of a POST from now on: what the POST says first is that it is
+    /// a stream. `false` if the host accepts no stream, or the POST has ended.
+    pub fn begin_stream(&mut self, stream: StreamId) -> bool {
+        let Some(state) = self.streams.get_mut(&stream) else { return false };
+        let Some(post) = state.post.as_mut().filter(|post| post.format == PostFormat::Any) else {
+            return false;
+        };
+        post.is_stream = true;
+        self.wakeups.extend(state.reader.as_mut().and_then(|reader| reader.waiter.take()));
+        true
+    }
+
     /// Ends a request of a POST that has no response.
     pub fn end_request(&mut self, stream: StreamId, end: RequestEnd) {
         if let Some(post) = self.streams.get_mut(&stream).and_then(|state| state.post.as_mut()) {
@@ -136,7 +156,7 @@ impl<W> EventStreams<W> {
         let Some(post) = &state.post else { return FirstEvents::Stream };
         let is_over = post.unanswered == 0 || is_closed;
         let has_all = match post.format {
-            PostFormat::Any if post.requests > 1 => return FirstEvents::Stream,
+            PostFormat::Any if post.requests > 1 || post.is_stream => return FirstEvents::Stream,
             PostFormat::Any => match state.events.front().map(|event| event.kind) {
                 Some(kind) if kind.is_response() => true,
                 Some(_) => return FirstEvents::Stream,

@@ -8,7 +8,7 @@ use super::site::Site;
 
 // HL-04
 /// Ends the session that the headers name.
-pub(crate) fn serve_delete(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
-    site.find_session(headers)?.end();
+pub(crate) async fn serve_delete(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    site.find_session(headers).await?.end_for_good();
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }

@@ -131,6 +131,9 @@ impl HttpListener {
         if timeout(FLUSH_TIMEOUT, self.connections.wait()).await.is_err() {
             tracing::debug!("hosts did not read all that was said");
         }
+        if let Some(journal) = &self.site.journal {
+            journal.flush().await;
+        }
     }
 }
 

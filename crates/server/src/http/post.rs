@@ -34,6 +34,7 @@ use crate::host::{Host, InboundMessage};
 /// A POST whose body was read.
 pub(crate) struct Post {
     pub(crate) messages: Vec<ParseResult>,
+    body: Bytes,
     /// Whether its messages came in an array, as must the responses if they are JSON.
     is_batch: bool,
     pub(crate) accepted: AcceptedFormats,
@@ -53,7 +54,7 @@ pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> R
     // A request for no session costs no memory. A modern host may name any session in vain.
     let names_session =
         headers.contains_key(SESSION_ID) && !(stateless.is_some() && names_modern_revision(version));
-    let session = names_session.then(|| site.find_session(&headers)).transpose()?;
+    let session = if names_session { Some(site.find_session(&headers).await?) } else { None };
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
     let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
@@ -61,7 +62,7 @@ pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> R
     parse(&body, |message| messages.push(message));
     let serves_modern = stateless.is_some();
     let route = classify_post(&messages, PostHead { names_session, version, is_batch, serves_modern })?;
-    let post = Post { messages, is_batch, accepted, memory, token };
+    let post = Post { messages, body, is_batch, accepted, memory, token };
     match (route, session, stateless) {
         (PostRoute::InSession, Some(session), _) => Ok(serve_messages(&site, session, post).await),
         (PostRoute::BeginSession, ..) => begin_session(&site, &headers, post).await,
@@ -76,8 +77,8 @@ async fn begin_session(site: &Site, headers: &HeaderMap, post: Post) -> Result<R
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source =
-        site.sessions.begin(SessionKind::Streamable, &site.settings).ok_or(Refusal::TooManySessions)?;
+    let source = site.sessions.begin(SessionKind::Streamable, &site.settings, site.journal.as_ref());
+    let source = source.ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };
     let exchange = session.begin_exchange();
@@ -109,14 +110,14 @@ struct EndOnDrop<'a> {
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if self.is_armed {
-            self.session.end();
+            self.session.end_for_good();
         }
     }
 }
 
 /// Hands messages to their session and waits for the first thing to say about them.
 async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> Reply {
-    let Post { messages, is_batch, accepted, memory, token } = post;
+    let Post { messages, body, is_batch, accepted, memory, token } = post;
     let ids: Vec<Id> = messages.iter().filter_map(answered_id).collect();
     if ids.is_empty() {
         let messages = messages.into_iter().map(|message| InboundMessage { message, post: None }).collect();
@@ -132,7 +133,9 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
     let reader = session.with_streams(|streams| streams.open_post(ids.len(), format));
     let reader = StreamReader::new(Arc::clone(&session), reader);
     let ticket = |message: &ParseResult| {
-        expects_response(message).then(|| PostTicket::new(Arc::clone(&session), reader.reader().stream()))
+        let stream = reader.reader().stream();
+        let body = session.journal().map(|_| body.clone());
+        expects_response(message).then(|| PostTicket::new(Arc::clone(&session), stream, body))
     };
     let messages =
         messages.into_iter().map(|message| InboundMessage { post: ticket(&message), message }).collect();

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::journal::SessionJournal;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
@@ -38,6 +39,8 @@ pub(crate) struct HttpSession {
     status: AtomicU16,
     activity: Mutex<Activity>,
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
+    /// Where the session is recorded.
+    journal: Option<SessionJournal>,
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
 }
@@ -75,11 +78,24 @@ impl HttpSession {
         settings: &HttpSettings,
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
+        journal: Option<SessionJournal>,
+    ) -> Self {
+        let streams = EventStreams::new(settings.log_limits);
+        Self::with_event_streams((id, kind), streams, settings, posts, sessions, journal)
+    }
+
+    pub(crate) fn with_event_streams(
+        (id, kind): (SessionId, SessionKind),
+        streams: EventStreams<Waker>,
+        settings: &HttpSettings,
+        posts: mpsc::Sender<InboundPost>,
+        sessions: Weak<Sessions>,
+        journal: Option<SessionJournal>,
     ) -> Self {
         Self {
             id,
             kind,
-            streams: Mutex::new(EventStreams::new(settings.log_limits)),
+            streams: Mutex::new(streams),
             room: Notify::new(),
             posts,
             ended: CancellationToken::new(),
@@ -87,6 +103,7 @@ impl HttpSession {
             status: AtomicU16::new(StatusCode::OK.as_u16()),
             activity: Mutex::new(Activity { open: 0, idle_since: Instant::now() }),
             on_lost_request: OnceLock::new(),
+            journal,
             sessions,
             stall_timeout: settings.stall_timeout,
         }
@@ -118,8 +135,35 @@ impl HttpSession {
     /// Takes note of the result of `initialize`.
     pub(crate) fn record_offer(&self, result: &Json) {
         let version = result.member("protocolVersion").and_then(|version| version.decode::<String>().ok());
-        // Only the first result is sent.
-        let _ = self.revision.set(version.and_then(|version| Revision::parse(&version)));
+        if let (Some(journal), Some(version)) = (&self.journal, &version) {
+            journal.note_revision(version);
+        }
+        self.set_revision(version.and_then(|version| Revision::parse(&version)));
+    }
+
+    /// Sets the agreed revision. Only the first one counts, since only the first result is sent.
+    pub(crate) fn set_revision(&self, revision: Option<Revision>) {
+        let _ = self.revision.set(revision);
+    }
+
+    /// Where the session is recorded, if it is.
+    pub(crate) fn journal(&self) -> Option<&SessionJournal> {
+        self.journal.as_ref()
+    }
+
+    /// Takes note of a request of the host.
+    pub(crate) fn note_request(&self, method: &str, params: Option<&Json>) {
+        if let Some(journal) = &self.journal {
+            journal.note_request(method, params);
+        }
+    }
+
+    /// Answers a POST with an event stream, from which the host can come back for its response.
+    /// `false` if it cannot: hosts before 2025-11-25 take a stream that begins with nothing for a
+    /// broken one.
+    pub(crate) fn begin_stream(&self, stream: StreamId) -> bool {
+        self.revision().is_some_and(|revision| revision >= Revision::V2025_11_25)
+            && self.with_streams(|streams| streams.begin_stream(stream))
     }
 
     /// Takes note of the error with which a request is about to be answered.
@@ -181,7 +225,25 @@ impl HttpSession {
         self.with_streams(|streams| streams.push(stream, event));
     }
 
-    /// Ends the session: its streams end once they are read, and its id is no longer known.
+    /// Ends the session because it is over, for every process.
+    pub(crate) fn end_for_good(&self) {
+        if let Some(journal) = &self.journal {
+            journal.remove();
+        }
+        self.end();
+    }
+
+    /// Says that the session is in use, if it is.
+    pub(crate) fn touch(&self, now: Instant) {
+        if let Some(journal) = &self.journal
+            && self.activity.lock().open > 0
+        {
+            journal.touch(now);
+        }
+    }
+
+    /// Ends the session in this process: its streams end once they are read, and its id is no longer
+    /// known. If it is recorded, another process may go on with it.
     pub(crate) fn end(&self) {
         self.ended.cancel();
         if let Some(sessions) = self.sessions.upgrade() {

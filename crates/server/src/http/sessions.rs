@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
+use bowline_proto::server::event_streams::EventStreams;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
+use super::journal::{Journal, SessionJournal};
 use super::session::{HttpSession, SessionId, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
@@ -20,16 +23,43 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Begins a session. `None` if there are too many.
-    pub(crate) fn begin(self: &Arc<Self>, kind: SessionKind, settings: &HttpSettings) -> Option<HttpSource> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        kind: SessionKind,
+        settings: &HttpSettings,
+        journal: Option<&Journal>,
+    ) -> Option<HttpSource> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
+        let id = SessionId::random();
+        let journal = journal.map(|journal| journal.begin(&id));
+        let session = HttpSession::new((id, kind), settings, sender, Arc::downgrade(self), journal);
+        self.insert(session, settings).map(|session| HttpSource::new(session, posts))
+    }
+
+    /// Goes on with a recorded session. `None` if there are too many.
+    pub(crate) fn restore(
+        self: &Arc<Self>,
+        id: SessionId,
+        settings: &HttpSettings,
+        streams: EventStreams<Waker>,
+        journal: SessionJournal,
+    ) -> Option<HttpSource> {
+        let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
+        let identity = (id, SessionKind::Streamable);
+        let sessions = Arc::downgrade(self);
+        let session =
+            HttpSession::with_event_streams(identity, streams, settings, sender, sessions, Some(journal));
+        self.insert(session, settings).map(|session| HttpSource::new(session, posts))
+    }
+
+    fn insert(&self, session: HttpSession, settings: &HttpSettings) -> Option<Arc<HttpSession>> {
         let mut by_id = self.by_id.lock();
         if by_id.len() >= settings.max_sessions {
             return None;
         }
-        let id = SessionId::random();
-        let session = Arc::new(HttpSession::new((id.clone(), kind), settings, sender, Arc::downgrade(self)));
-        by_id.insert(id, Arc::clone(&session));
-        Some(HttpSource::new(session, posts))
+        let session = Arc::new(session);
+        by_id.insert(session.id().clone(), Arc::clone(&session));
+        Some(session)
     }
 
     /// Begins a session for one request, which no host can name and which is not counted.
@@ -37,7 +67,7 @@ impl Sessions {
         // It has no further messages.
         let (sender, _) = mpsc::channel(1);
         let identity = (SessionId::none(), SessionKind::Stateless);
-        Arc::new(HttpSession::new(identity, settings, sender, Weak::new()))
+        Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), None))
     }
 
     /// Finds a session of this kind that has not ended.
@@ -49,9 +79,11 @@ impl Sessions {
         self.by_id.lock().remove(id);
     }
 
-    /// Ends all sessions.
+    /// Ends all sessions in this process.
     pub(crate) fn end_all(&self) {
-        self.end_where(|_| true);
+        for session in self.matching(|_| true) {
+            session.end();
+        }
     }
 
     /// Ends sessions that are idle for too long. Never returns.
@@ -60,17 +92,18 @@ impl Sessions {
         loop {
             ticks.tick().await;
             let now = Instant::now();
-            self.end_where(|session| session.is_idle(now, idle_timeout));
+            for session in self.matching(|session| session.is_idle(now, idle_timeout)) {
+                session.end_for_good();
+            }
+            for session in self.matching(|session| session.journal().is_some()) {
+                session.touch(now);
+            }
         }
     }
 
-    fn end_where(&self, condition: impl Fn(&HttpSession) -> bool) {
-        // A session removes itself when it ends.
-        let ending: Vec<_> =
-            self.by_id.lock().values().filter(|session| condition(session)).cloned().collect();
-        for session in ending {
-            session.end();
-        }
+    /// The sessions that fulfill the condition. A session removes itself when it ends.
+    fn matching(&self, condition: impl Fn(&HttpSession) -> bool) -> Vec<Arc<HttpSession>> {
+        self.by_id.lock().values().filter(|session| condition(session)).cloned().collect()
     }
 }
 

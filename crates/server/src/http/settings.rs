@@ -1,5 +1,6 @@
 //! [`HttpSettings`]: what a listener for hosts over HTTP accepts, and its limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
@@ -7,6 +8,7 @@ use bowline_proto::server::event_streams::LogLimits;
 use bowline_proto::server::http::HttpGuard;
 
 use super::bearer::BearerToken;
+use crate::session_store::SessionStore;
 
 /// The settings of an [`HttpListener`](super::HttpListener).
 #[must_use]
@@ -27,6 +29,7 @@ pub struct HttpSettings {
     pub(crate) message_limit: usize,
     pub(crate) body_memory: usize,
     pub(crate) log_limits: LogLimits,
+    pub(crate) session_store: Option<Arc<dyn SessionStore>>,
 }
 
 /// The endpoints for hosts of 2024-11-05.
@@ -64,6 +67,7 @@ impl HttpSettings {
             message_limit: DEFAULT_MESSAGE_LIMIT,
             body_memory: 512 * 1024 * 1024,
             log_limits: LogLimits { events: 1024, bytes: 4 * 1024 * 1024 },
+            session_store: None,
         }
     }
 
@@ -77,6 +81,15 @@ impl HttpSettings {
     /// event stream at the path `stream`, such as `/sse`, and send messages to the path `messages`.
     pub fn with_sse(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
         self.sse_paths = Some(SsePaths { stream: stream.into(), messages: messages.into() });
+        self
+    }
+
+    /// Records sessions in this store, so that another process can go on with them (default: they end
+    /// with the process). A host that comes back with the id of such a session does not notice; a
+    /// request of it that [`OpenRequest::record`](crate::OpenRequest::record) was called for gets its
+    /// response, if the host resumes its stream.
+    pub fn with_session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.session_store = Some(store);
         self
     }
 

@@ -15,10 +15,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::journal::Journal;
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::body_budget;
-use super::session::{HttpSession, SessionId, SessionKind};
+use super::restore::find_or_restore;
+use super::session::{HttpSession, SessionId};
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::{delete, get, post, sse};
@@ -41,6 +43,10 @@ pub(crate) struct Site {
     pub(crate) stateless: Mutex<Option<mpsc::Sender<StatelessRequest>>>,
     /// A permit is a request of a host without a session.
     pub(crate) stateless_permits: Arc<Semaphore>,
+    /// Where sessions are recorded.
+    pub(crate) journal: Option<Journal>,
+    /// Held while a session is restored.
+    pub(crate) restoring: tokio::sync::Mutex<()>,
     checks_host: bool,
 }
 
@@ -49,7 +55,11 @@ impl Site {
         if !checks_host {
             settings.guard.allow_any_host();
         }
+        let lifetime = settings.idle_timeout;
+        let journal = settings.session_store.clone().map(|store| Journal::new(store, lifetime));
         Self {
+            journal,
+            restoring: tokio::sync::Mutex::default(),
             body_budget: body_budget(&settings),
             stateless: Mutex::default(),
             stateless_permits: Arc::new(Semaphore::new(
@@ -136,8 +146,8 @@ impl Site {
         }
         let served = match *request.method() {
             Method::POST => post::serve_post(self, request).await,
-            Method::GET => get::serve_get(&self, headers),
-            Method::DELETE => delete::serve_delete(&self, headers),
+            Method::GET => get::serve_get(&self, headers).await,
+            Method::DELETE => delete::serve_delete(&self, headers).await,
             _ => Err(Refusal::Method(ENDPOINT_METHODS)),
         };
         served.unwrap_or_else(Reply::from)
@@ -145,10 +155,9 @@ impl Site {
 
     /// Finds the session that the headers name.
     // HL-01, HL-02, HL-03
-    pub(crate) fn find_session(&self, headers: &HeaderMap) -> Result<Arc<HttpSession>, Refusal> {
+    pub(crate) async fn find_session(&self, headers: &HeaderMap) -> Result<Arc<HttpSession>, Refusal> {
         let id = headers.get(SESSION_ID).ok_or(PostRefusal::MissingSession)?;
-        let session = self.sessions.find(SessionKind::Streamable, &SessionId::from_header(text_of(id)));
-        let session = session.ok_or(Refusal::UnknownSession)?;
+        let session = find_or_restore(self, &SessionId::from_header(text_of(id))).await?;
         check_version(headers.get(PROTOCOL_VERSION).map(text_of), session.revision())?;
         Ok(session)
     }

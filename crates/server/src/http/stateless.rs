@@ -63,7 +63,7 @@ pub(crate) async fn serve_stateless(
     let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
     let reader = session.with_streams(|streams| streams.open_post(1, format));
     let reader = StreamReader::new(Arc::clone(&session), reader);
-    let ticket = PostTicket::new(Arc::clone(&session), reader.reader().stream());
+    let ticket = PostTicket::new(Arc::clone(&session), reader.reader().stream(), None);
     let key = link.with_session(|session| session.open_stateless_request(&id));
     let key = key.expect("it is the first request of its session");
     let request = OpenRequest::new(link, key, id.clone(), Some(ticket));

@@ -4,8 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::server::event_streams::{RequestEnd, StreamId};
+use bowline_proto::server::session_journal::JournalEntry;
+use bytes::Bytes;
 
+use super::journal::SessionJournal;
 use super::session::HttpSession;
+
+/// Largest POST that is recorded. A larger one is answered as ever, but not after a restart.
+const MAX_RECORDED_BODY: usize = 1024 * 1024;
 
 /// Ties a request of the host to the stream of its POST. Dropping it ends the request, so that the
 /// POST does not wait for a response that will not come.
@@ -13,6 +19,12 @@ use super::session::HttpSession;
 pub(crate) struct PostTicket {
     session: Arc<HttpSession>,
     stream: StreamId,
+    /// The body of the POST, if it may be recorded.
+    body: Option<Bytes>,
+    /// Whether another process has accepted the request, and did not answer it.
+    is_repeated: bool,
+    /// Whether the request is in the journal of its session.
+    is_recorded: AtomicBool,
     is_answered: AtomicBool,
     canceled: CancelFlag,
 }
@@ -22,8 +34,56 @@ pub(crate) struct PostTicket {
 pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 impl PostTicket {
-    pub(crate) fn new(session: Arc<HttpSession>, stream: StreamId) -> Self {
-        Self { session, stream, is_answered: AtomicBool::new(false), canceled: CancelFlag::default() }
+    pub(crate) fn new(session: Arc<HttpSession>, stream: StreamId, body: Option<Bytes>) -> Self {
+        Self {
+            session,
+            stream,
+            body,
+            is_repeated: false,
+            is_recorded: AtomicBool::new(false),
+            is_answered: AtomicBool::new(false),
+            canceled: CancelFlag::default(),
+        }
+    }
+
+    /// The place of a request that is in the journal of its session.
+    pub(crate) fn repeated(session: Arc<HttpSession>, stream: StreamId) -> Self {
+        let mut ticket = Self::new(session, stream, None);
+        (ticket.is_repeated, ticket.is_recorded) = (true, AtomicBool::new(true));
+        ticket
+    }
+
+    /// Whether another process has accepted the request, and did not answer it.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
+    /// Records the request, if its session is recorded and the host can come back for its response.
+    pub(crate) async fn record(&self) {
+        let (Some(journal), Some(body)) = (self.session.journal(), &self.body) else { return };
+        if body.len() > MAX_RECORDED_BODY || self.is_recorded.load(Ordering::Relaxed) {
+            return;
+        }
+        if !self.session.begin_stream(self.stream) {
+            return;
+        }
+        let entry = JournalEntry::Open { stream: self.stream, body: body.clone() };
+        if journal.append(&entry).await {
+            self.is_recorded.store(true, Ordering::Relaxed);
+        } else {
+            tracing::warn!("a call was not recorded before it is executed");
+        }
+    }
+
+    /// Records the response, which is about to be sent.
+    pub(crate) fn record_response(&self, data: &Bytes) {
+        if let Some(journal) = self.recorded_in() {
+            journal.append_later(&JournalEntry::Response { stream: self.stream, data: data.clone() });
+        }
+    }
+
+    fn recorded_in(&self) -> Option<&SessionJournal> {
+        self.session.journal().filter(|_| self.is_recorded.load(Ordering::Relaxed))
     }
 
     pub(crate) fn stream(&self) -> StreamId {
@@ -52,6 +112,9 @@ impl Drop for PostTicket {
             return;
         }
         let is_canceled = self.canceled.0.load(Ordering::Relaxed);
+        if let Some(journal) = self.recorded_in().filter(|_| is_canceled) {
+            journal.append_later(&JournalEntry::Closed { stream: self.stream });
+        }
         let end = if is_canceled { RequestEnd::Canceled } else { RequestEnd::Dropped };
         self.session.with_streams(|streams| streams.end_request(self.stream, end));
     }

@@ -63,6 +63,11 @@ impl HttpClient {
         Self { addr, headers: Vec::new() }
     }
 
+    /// The same host at another listener.
+    pub(crate) fn at(&self, addr: SocketAddr) -> Self {
+        Self { addr, headers: self.headers.clone() }
+    }
+
     /// Adds a header to each request, in place of one with the same name.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut client = self.without(name);

@@ -6,6 +6,7 @@ mod guard;
 mod http_client;
 mod limits;
 mod posts;
+mod restart;
 mod resume;
 mod sessions;
 mod shutdown;

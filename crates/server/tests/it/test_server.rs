@@ -6,6 +6,7 @@
 //! | `talk` | sends one progress notification per `notifications/go`, `steps` times, then responds |
 //! | `ask` | sends `roots/list` as a part of itself, and responds with the result |
 //! | `hang` | never responds |
+//! | `record` | records itself, waits for `notifications/go`, and says whether it was repeated |
 //! | `drop` | is dropped without a response |
 //! | `flood` | sends `count` notifications of `bytes` bytes as a part of itself, then responds |
 //! | `burst` | the same, with notifications that may be dropped |
@@ -22,6 +23,7 @@ use bowline_server::{Host, HostEvent, HttpListener, HttpSettings, InitializeRequ
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::http_client::{HttpClient, soon};
 
@@ -31,6 +33,7 @@ pub(crate) struct TestServer {
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
     /// Lets `talk` of hosts without a session go on.
     pub(crate) go: watch::Sender<u64>,
+    accepting: JoinHandle<()>,
 }
 
 /// What happened to a host.
@@ -86,14 +89,32 @@ impl TestServer {
     fn serve_reporting(mut listener: HttpListener) -> (Self, Reports) {
         let client = HttpClient::new(listener.local_addr().unwrap());
         let (sender, reports) = mpsc::unbounded_channel();
-        let server = Self { client, reports, go: watch::Sender::new(0) };
         let reporter = sender.clone();
-        tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
+            // Dropping them aborts them.
+            let mut hosts = JoinSet::new();
             while let Some(host) = listener.accept().await {
-                tokio::spawn(serve_host(host, sender.clone()));
+                hosts.spawn(serve_host(host, sender.clone()));
             }
+            while hosts.join_next().await.is_some() {}
         });
-        (server, reporter)
+        (Self { client, reports, go: watch::Sender::new(0), accepting }, reporter)
+    }
+
+    /// Ends the listener and its hosts at once.
+    pub(crate) async fn kill(self) {
+        self.accepting.abort();
+        let _ = self.accepting.await;
+    }
+
+    /// Expects that this request arrives next.
+    pub(crate) async fn expect_next_arrival(&mut self, method: &str) {
+        loop {
+            match self.next_report().await {
+                Report::Arrived(arrived) => return assert_eq!(arrived, method),
+                _ => continue,
+            }
+        }
     }
 
     /// The next report.
@@ -233,6 +254,13 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
             Ok(Json::empty_object())
         }
         "hang" => std::future::pending().await,
+        "record" => {
+            request.record().await;
+            if !request.is_repeated() && steps.wait_for(|count| *count > 0).await.is_err() {
+                return;
+            }
+            Ok(encode(&json!({"repeated": request.is_repeated()})))
+        }
         "drop" => return,
         _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "no such method")),
     };

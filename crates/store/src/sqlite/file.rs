@@ -11,6 +11,8 @@ use crate::{StoreError, private};
 pub(super) struct OpenFile {
     pub(super) db: Connection,
     pub(super) path: PathBuf,
+    /// Whether commits go to a write-ahead log, which may be synced later.
+    pub(super) has_write_ahead_log: bool,
     #[cfg(unix)]
     file_id: (u64, u64),
 }
@@ -20,6 +22,7 @@ impl OpenFile {
         Ok(Self {
             db,
             path: path.to_owned(),
+            has_write_ahead_log: false,
             #[cfg(unix)]
             file_id: file_id(path).ok_or_else(|| removed_error(path))?,
         })

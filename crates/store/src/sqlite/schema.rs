@@ -23,10 +23,37 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE versions (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), last INTEGER NOT NULL) STRICT;
     INSERT INTO versions VALUES (1, 0);
     CREATE TABLE leases (name TEXT PRIMARY KEY, token TEXT NOT NULL, ends INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    -- An entry without an end has no lifetime. Lifetimes and ends are in milliseconds, ends since the epoch.
+    ALTER TABLE entries ADD COLUMN ttl INTEGER;
+    ALTER TABLE entries ADD COLUMN ends INTEGER;
+    CREATE INDEX entries_by_end ON entries (ends) WHERE ends IS NOT NULL;
+    CREATE TABLE counters (
+        name TEXT PRIMARY KEY, value INTEGER NOT NULL, ttl INTEGER NOT NULL, ends INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX counters_by_end ON counters (ends);
+    -- A log without a name has ended, and waits for the deletion of its entries. All its positions are after `floor`;
+    -- `trimmed` is the last one that was trimmed.
+    CREATE TABLE logs (
+        id INTEGER PRIMARY KEY, name TEXT UNIQUE, floor INTEGER NOT NULL, trimmed INTEGER NOT NULL,
+        entries INTEGER NOT NULL, bytes INTEGER NOT NULL, ttl INTEGER NOT NULL, ends INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX logs_by_end ON logs (ends);
+    CREATE TABLE log_entries (
+        log INTEGER NOT NULL, position INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (log, position)
+    ) STRICT, WITHOUT ROWID;
+    -- The last position of all logs, which is never reused, and when expired rows were last deleted.
+    CREATE TABLE clock (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1), position INTEGER NOT NULL, swept INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO clock VALUES (1, 0, 0);
 "];
 
 /// How long SQLite itself waits for other processes.
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The size to which the journal is cut after it was merged into the file, in bytes.
+const MAX_IDLE_JOURNAL_SIZE: i64 = 16 << 20;
 
 /// The identification of a SQLite file.
 pub(super) struct FileHeader {
@@ -100,9 +127,11 @@ pub(super) fn upgrade(db: &mut Connection, journal: Journal) -> rusqlite::Result
     // On macOS, on the disk itself and not in its cache.
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // A large transaction does not leave a large log behind for ever.
+    db.pragma_update(None, "journal_size_limit", MAX_IDLE_JOURNAL_SIZE)?;
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version < current_version() {
-        migrate(db)?;
+        migrate(db, current_version())?;
     }
     Ok((!is_wanted).then_some(mode))
 }
@@ -124,14 +153,14 @@ fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
     }
 }
 
-/// Runs all missing migrations, or none. Another process may have run them meanwhile.
-fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+/// Runs all missing migrations up to a version, or none. Another process may have run them meanwhile.
+fn migrate(db: &mut Connection, target: i64) -> rusqlite::Result<()> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     change.execute_batch(
         "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, done TEXT NOT NULL) STRICT",
     )?;
-    for (to, step) in (1_i64..).zip(MIGRATIONS).filter(|(to, _)| *to > version) {
+    for (to, step) in (1_i64..).zip(MIGRATIONS).filter(|(to, _)| (version + 1..=target).contains(to)) {
         change.execute_batch(step)?;
         change.execute("INSERT INTO migrations VALUES (?1, datetime('now'))", [to])?;
         change.pragma_update(None, "user_version", to)?;
@@ -142,6 +171,12 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
 
 fn current_version() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Makes an empty file one of an earlier version.
+#[cfg(test)]
+pub(super) fn create_form(path: &Path, version: i64) {
+    migrate(&mut connect(path).unwrap(), version).unwrap();
 }
 
 #[cfg(test)]
@@ -167,7 +202,7 @@ mod tests {
             // Killing a process does not reveal a missing sync; only a power loss would.
             assert_eq!(
                 ["journal_mode", "synchronous", "fullfsync", "secure_delete", "user_version"].map(says),
-                ["wal", "2", "1", "1", "1"]
+                ["wal", "2", "1", "1", "2"]
             );
             let steps: i64 = db.query_row("SELECT count(*) FROM migrations", [], |row| row.get(0)).unwrap();
             assert_eq!(steps, current_version());
@@ -182,7 +217,9 @@ mod tests {
         std::fs::write(&path, b"").unwrap();
         let mut other = connect(&path).unwrap();
         upgrade(&mut other, Journal::WriteAhead).unwrap();
-        other.execute("INSERT INTO entries VALUES ('login', 'a', 1, x'00')", []).unwrap();
+        other
+            .execute("INSERT INTO entries (kind, id, version, value) VALUES ('login', 'a', 1, x'00')", [])
+            .unwrap();
 
         let mut db = connect(&path).unwrap();
         assert_eq!(upgrade(&mut db, Journal::Rollback).unwrap().as_deref(), Some("wal"));

@@ -24,6 +24,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A connection with the description of its server.
 pub(super) struct ValkeyConnection {
+    client: Client,
     manager: ConnectionManager,
     location: String,
 }
@@ -42,16 +43,14 @@ impl ValkeyConnection {
             // compiled in.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let settings = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(ATTEMPT_TIMEOUT))
-            .set_response_timeout(Some(ATTEMPT_TIMEOUT))
-            .set_number_of_retries(1)
-            .set_min_delay(RETRY_INTERVAL)
-            .set_max_delay(RETRY_INTERVAL);
-        let manager = Client::open(info)
-            .and_then(|client| ConnectionManager::new_lazy_with_config(client, settings))
-            .map_err(|error| to_store_error(&place, &error))?;
-        Ok(Self { manager, location: place })
+        let client = Client::open(info).map_err(|error| to_store_error(&place, &error))?;
+        let manager = new_manager(&client).map_err(|error| to_store_error(&place, &error))?;
+        Ok(Self { client, manager, location: place })
+    }
+
+    /// Prepares a second connection to the same server, for commands that block.
+    pub(super) fn open_another(&self) -> Result<ConnectionManager, StoreError> {
+        new_manager(&self.client).map_err(|error| to_store_error(&self.location, &error))
     }
 
     /// Describes the server, for people and without secrets.
@@ -177,6 +176,16 @@ impl Attempts<'_> {
         sleep(RETRY_INTERVAL).await;
         Ok(AttemptOutcome::Lost)
     }
+}
+
+fn new_manager(client: &Client) -> Result<ConnectionManager, RedisError> {
+    let settings = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(ATTEMPT_TIMEOUT))
+        .set_response_timeout(Some(ATTEMPT_TIMEOUT))
+        .set_number_of_retries(1)
+        .set_min_delay(RETRY_INTERVAL)
+        .set_max_delay(RETRY_INTERVAL);
+    ConnectionManager::new_lazy_with_config(client.clone(), settings)
 }
 
 /// Whether a failure is likely temporary.

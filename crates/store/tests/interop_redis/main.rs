@@ -9,6 +9,11 @@
 mod contract;
 #[path = "../support/histories.rs"]
 mod histories;
+#[path = "../support/log_contract.rs"]
+mod log_contract;
+#[path = "../support/log_histories.rs"]
+mod log_histories;
+mod logs;
 #[path = "../support/processes.rs"]
 mod processes;
 mod server;
@@ -41,6 +46,7 @@ async fn make() -> (Server, StoreHandles) {
 }
 
 contract::contract!(make);
+log_contract::log_contract!(make);
 
 #[test]
 fn any_history() {
@@ -54,6 +60,18 @@ fn any_history() {
     });
 }
 
+#[test]
+fn any_history_of_logs() {
+    let server = Server::start_with(&["--appendfsync", "no"]);
+    log_histories::check(100, async || {
+        let hands = [server.store().await, server.store().await];
+        for log in ["a", "b"] {
+            hands[0].remove_log(&bowline_store::LogName::new(log)).await.unwrap();
+        }
+        (hands, log_histories::StoreClock::Real)
+    });
+}
+
 #[tokio::test]
 async fn no_update_is_lost() {
     let server = Server::start();
@@ -64,4 +82,10 @@ async fn no_update_is_lost() {
 async fn a_killed_holder_frees_its_lease() {
     let server = Server::start();
     processes::a_killed_holder_frees_its_lease(server.url().expose()).await;
+}
+
+#[tokio::test]
+async fn all_entries_of_all_processes_are_heard() {
+    let server = Server::start();
+    processes::all_entries_of_all_processes_are_heard(server.url().expose()).await;
 }

@@ -14,10 +14,18 @@ mod memory {
     }
 
     contract!(make);
+    crate::log_contract::log_contract!(make);
 
     #[test]
     fn any_history() {
         crate::histories::check(500, async || make().await.1);
+    }
+
+    #[test]
+    fn any_history_of_logs() {
+        use crate::log_histories::{StoreClock, check};
+
+        check(500, async || (make().await.1, StoreClock::Paused));
     }
 }
 
@@ -35,6 +43,7 @@ mod file {
     }
 
     contract!(make);
+    crate::log_contract::log_contract!(make);
 
     #[test]
     fn any_history() {

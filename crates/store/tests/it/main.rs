@@ -9,6 +9,11 @@ mod files;
 #[path = "../support/histories.rs"]
 mod histories;
 mod killed;
+#[path = "../support/log_contract.rs"]
+mod log_contract;
+#[path = "../support/log_histories.rs"]
+mod log_histories;
+mod logs;
 #[path = "../support/processes.rs"]
 mod processes;
 mod sealed;

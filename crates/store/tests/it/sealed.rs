@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
 use bowline_store::{
-    EncryptedStore, MemoryStore, Precondition, SealKey, Store, StoreError, StoreKeyLocation, StoreRecord,
-    open, open_with_key,
+    AppendOptions, EncryptedStore, LogName, LogStore as _, MemoryStore, Position, Precondition, ReadLimits,
+    SealKey, Store, StoreError, StoreKeyLocation, StoreRecord, open, open_with_key,
 };
 use bowline_testkit::with;
 
@@ -24,6 +24,16 @@ async fn tk_03_no_secret_is_in_the_bytes_on_the_disk() {
     opened.store.put(&key("a"), SECRET, Precondition::Absent).await.unwrap().unwrap();
     opened.store.put(&key("b"), &vec![SECRET; 300], Precondition::Absent).await.unwrap().unwrap();
     assert!(opened.store.remove(&key("b"), Precondition::Any).await.unwrap());
+    let (log, minute) = (LogName::new("a"), std::time::Duration::from_secs(60));
+    opened.store.put_for(&key("c"), SECRET, minute, Precondition::Absent).await.unwrap().unwrap();
+    opened
+        .store
+        .append(&log, &[SECRET.into(), SECRET.repeat(300).into()], AppendOptions::default())
+        .await
+        .unwrap();
+    let read = opened.store.after(&log, Position::START, ReadLimits::default()).await.unwrap();
+    assert_eq!(read.entries[0].value, SECRET.as_bytes());
+    assert_eq!(opened.store.get::<String>(&key("c")).await.unwrap().unwrap().0, SECRET);
     assert_eq!(opened.store.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
     let shown = format!("{opened:?}");
     assert!(!shown.contains("5uper") && shown.contains("store.db"), "{shown}");
@@ -54,6 +64,53 @@ async fn tk_03_what_one_login_says_is_no_good_for_another() {
         listed.iter().map(|(key, value, _)| (key.id.as_str(), value.as_str())).collect::<Vec<_>>(),
         [("mine", "my token")]
     );
+}
+
+#[tokio::test]
+async fn tk_03_an_entry_of_one_log_is_no_good_for_another() {
+    let store = MemoryStore::new();
+    let safe = EncryptedStore::new(Arc::new(store.clone()), SealKey::from_bytes([1; 32]));
+    let (mine, theirs, options) = (LogName::new("mine"), LogName::new("theirs"), AppendOptions::default());
+    safe.append(&mine, &[b"my event".to_vec()], options).await.unwrap();
+    safe.append(&theirs, &[b"their event".to_vec()], options).await.unwrap();
+    let sealed = store.after(&mine, Position::START, ReadLimits::default()).await.unwrap().entries.remove(0);
+    store.append(&theirs, std::slice::from_ref(&sealed.value), options).await.unwrap();
+    let swapped = safe.after(&theirs, Position::START, ReadLimits::default()).await;
+    assert!(matches!(swapped, Err(StoreError::Sealed(_))), "{swapped:?}");
+    // Neither is it a record, nor a record an entry.
+    store.put(&key("mine"), &sealed.value, Precondition::Any).await.unwrap();
+    let swapped = safe.get::<String>(&key("mine")).await;
+    assert!(matches!(swapped, Err(StoreError::Sealed(_))), "{swapped:?}");
+    safe.put(&key("mine"), "a record", Precondition::Any).await.unwrap();
+    let record = store.get(&key("mine")).await.unwrap().unwrap();
+    store.remove_log(&mine).await.unwrap();
+    store.append(&mine, &[record.value], options).await.unwrap();
+    let swapped = safe.after(&mine, Position::START, ReadLimits::default()).await;
+    assert!(matches!(swapped, Err(StoreError::Sealed(_))), "{swapped:?}");
+}
+
+#[tokio::test]
+async fn a_sealed_log_is_appended_to_followed_and_trimmed() {
+    let safe = EncryptedStore::in_memory();
+    let (log, options) = (LogName::new("a"), AppendOptions::default());
+    let minute = std::time::Duration::from_secs(60);
+    let entries = [vec![1; 10], Vec::new(), vec![2; 10]];
+    let (heard, positions) =
+        tokio::join!(safe.wait(&log, Position::START, minute), safe.append(&log, &entries, options));
+    let positions = positions.unwrap();
+    assert!(heard.unwrap());
+    // The limit is one of what was appended, not of what was stored.
+    let limits = ReadLimits { max_entries: 3, max_bytes: 20 };
+    let slice = safe.after(&log, Position::START, limits).await.unwrap();
+    assert_eq!(slice.entries.iter().map(|it| it.value.clone()).collect::<Vec<_>>(), entries);
+    safe.trim(&log, positions[1]).await.unwrap();
+    let slice = safe.after(&log, positions[0], limits).await.unwrap();
+    assert_eq!((slice.entries.len(), slice.has_gap, slice.oldest), (1, true, Some(positions[2])));
+    assert!(safe.remove_log(&log).await.unwrap());
+    assert_eq!(safe.add("a", 2, minute).await.unwrap(), 2);
+    assert!(!safe.touch(&key("a"), minute).await.unwrap());
+    safe.put_for(&key("a"), "1", minute, Precondition::Absent).await.unwrap().unwrap();
+    assert!(safe.touch(&key("a"), minute).await.unwrap());
 }
 
 #[tokio::test]

@@ -17,16 +17,16 @@ pub(crate) type StoreHandles = [Arc<dyn Store>; 2];
 /// together with what has to outlive them.
 macro_rules! contract {
     ($make:path) => {
-        $crate::contract::contract!($make: keeps_what_it_is_given any_bytes_and_any_id a_kind_is_listed_by_itself the_first_one_wins
+        $crate::contract::contract!(contract, $make: keeps_what_it_is_given any_bytes_and_any_id a_kind_is_listed_by_itself the_first_one_wins
             a_refused_change_changes_nothing a_version_never_comes_back removing_needs_what_was_expected
             one_holder_at_a_time leases_of_different_names_are_apart an_abandoned_lease_ends
             a_renewed_lease_goes_on an_ended_lease_is_not_given_back_for_its_successor no_lease_is_for_ever);
     };
-    ($make:path: $($part:ident)+) => {
+    ($module:ident, $make:path: $($part:ident)+) => {
         $(#[tokio::test]
         async fn $part() {
             let (_alive, [one, other]) = $make().await;
-            $crate::contract::$part(one, other).await;
+            $crate::$module::$part(one, other).await;
         })+
     };
 }

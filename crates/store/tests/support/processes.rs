@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use bowline_store::Version;
+use std::collections::BTreeMap;
 
-use crate::worker::{HELD_LEASE_TTL, INCREMENTS, Worker};
+use bowline_store::{MAX_TTL, Position, Version};
+
+use crate::worker::{CONTRIBUTIONS, HELD_LEASE_TTL, INCREMENTS, Worker, numbers_after, shared_log};
 use crate::{key, open};
 
 pub(crate) const PROCESSES: usize = 8;
@@ -35,4 +37,31 @@ pub(crate) async fn a_killed_holder_frees_its_lease(at: &str) {
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Several processes append to one log and add to one counter, while this one follows the log.
+pub(crate) async fn all_entries_of_all_processes_are_heard(at: &str) {
+    let store = open(at).await.unwrap();
+    let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("contribute", at)).collect();
+    let (mut last, mut heard) = (Position::START, Vec::new());
+    while heard.len() < PROCESSES * usize::try_from(CONTRIBUTIONS).unwrap() {
+        let (since, timeout) = (Instant::now(), Duration::from_secs(30));
+        assert!(store.wait(&shared_log(), last, timeout).await.unwrap(), "{}", heard.len());
+        assert!(since.elapsed() < timeout, "it was not woken");
+        heard.extend(numbers_after(&*store, last).await);
+        last = heard.last().unwrap().0;
+    }
+    workers.into_iter().for_each(Worker::done);
+    assert!(heard.is_sorted_by(|(earlier, _), (later, _)| earlier < later));
+    assert_eq!(numbers_after(&*store, Position::START).await, heard, "nothing appeared behind the reader");
+    let mut by_process: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (_, number) in heard {
+        by_process.entry(number >> 32).or_default().push(number & 0xffff_ffff);
+    }
+    assert_eq!(by_process.len(), PROCESSES);
+    for numbers in by_process.values() {
+        assert_eq!(*numbers, (0..CONTRIBUTIONS).collect::<Vec<_>>(), "each once, and in order");
+    }
+    let count = store.add("contributions", 0, MAX_TTL).await.unwrap();
+    assert_eq!(count.cast_unsigned(), CONTRIBUTIONS * PROCESSES as u64);
 }

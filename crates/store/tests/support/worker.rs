@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use bowline_config::StoreConfig;
-use bowline_store::{Precondition, Store, Version};
+use bowline_store::{AppendOptions, Durability, LogName, Position, Precondition, ReadLimits, Store, Version};
 use bowline_testkit::with;
 
 use crate::{key, open};
@@ -80,6 +80,9 @@ async fn works_when_told_to() {
     match task.as_str() {
         "count" => count(&*open(&at).await.unwrap()).await,
         "write" => write(&*open(&at).await.unwrap()).await,
+        "append" => append(&*open(&at).await.unwrap(), Durability::Disk).await,
+        "append-unsynced" => append(&*open(&at).await.unwrap(), Durability::Process).await,
+        "contribute" => contribute(&*open(&at).await.unwrap()).await,
         "hold" => hold(&*open(&at).await.unwrap()).await,
         "reach" => reach(&at).await,
         "key" => make_key(Path::new(&at)).await,
@@ -119,6 +122,61 @@ async fn write(store: &dyn Store) {
         let Version(version) = store.put(&key("written"), &value, expect).await.unwrap().unwrap();
         expect = Precondition::AtVersion(Version(version));
         say(format_args!("{number} {version}"));
+    }
+}
+
+/// The log that [`append`] and [`contribute`] write to.
+pub(crate) fn shared_log() -> LogName {
+    LogName::new("shared")
+}
+
+/// Limits that no test reaches.
+pub(crate) fn unlimited(durability: Durability) -> AppendOptions {
+    AppendOptions { max_entries: u64::MAX, max_bytes: u64::MAX, ttl: bowline_store::MAX_TTL, durability }
+}
+
+/// All entries of the log after a position, as numbers.
+pub(crate) async fn numbers_after(store: &dyn Store, mut after: Position) -> Vec<(Position, u64)> {
+    let mut numbers = Vec::new();
+    loop {
+        let slice = store.after(&shared_log(), after, ReadLimits::default()).await.unwrap();
+        let Some(last) = slice.entries.last() else { return numbers };
+        after = last.position;
+        numbers.extend(slice.entries.iter().map(|entry| {
+            let number = u64::from_be_bytes(entry.value[..8].try_into().unwrap());
+            assert_eq!(entry.value, number.to_be_bytes().repeat(200), "an entry is damaged");
+            (entry.position, number)
+        }));
+    }
+}
+
+fn numbered_entries(numbers: std::ops::Range<u64>) -> Vec<Vec<u8>> {
+    numbers.map(|number| number.to_be_bytes().repeat(200)).collect()
+}
+
+/// Appends increasing numbers, several at a time, and prints the last number of each confirmed append.
+async fn append(store: &dyn Store, durability: Durability) {
+    let mut next = numbers_after(store, Position::START).await.last().map_or(0, |(_, number)| number + 1);
+    say("ready");
+    loop {
+        let count = next % 5 + 1;
+        let entries = numbered_entries(next..next + count);
+        store.append(&shared_log(), &entries, unlimited(durability)).await.unwrap();
+        next += count;
+        say(next - 1);
+    }
+}
+
+/// How many entries [`contribute`] appends.
+pub(crate) const CONTRIBUTIONS: u64 = 60;
+
+/// Appends numbers of its own, and counts each of them, in competition with other processes.
+async fn contribute(store: &dyn Store) {
+    let base = u64::from(std::process::id()) << 32;
+    for number in 0..CONTRIBUTIONS {
+        let entries = numbered_entries(base + number..base + number + 1);
+        store.append(&shared_log(), &entries, unlimited(Durability::Process)).await.unwrap();
+        store.add("contributions", 1, bowline_store::MAX_TTL).await.unwrap();
     }
 }
 

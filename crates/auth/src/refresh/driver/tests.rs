@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bowline_config::Secret;
-use bowline_store::{MemoryStore, SealKey, Store, StoreError, StoreFuture, StoreRecord};
+use bowline_store::{
+    AppendOptions, LogName, LogSlice, LogStore, MemoryStore, Position, ReadLimits, SealKey, Store,
+    StoreError, StoreFuture, StoreRecord,
+};
 use bowline_testkit::with;
 use parking_lot::Mutex;
 
@@ -66,6 +69,24 @@ impl Store for FailingStore {
         })
     }
 
+    fn put_for<'a>(
+        &'a self,
+        key: &'a Key,
+        value: &'a [u8],
+        ttl: Duration,
+        expect: Precondition,
+    ) -> StoreFuture<'a, Option<Version>> {
+        self.inner.put_for(key, value, ttl, expect)
+    }
+
+    fn touch<'a>(&'a self, key: &'a Key, ttl: Duration) -> StoreFuture<'a, bool> {
+        self.inner.touch(key, ttl)
+    }
+
+    fn add<'a>(&'a self, counter: &'a str, delta: i64, ttl: Duration) -> StoreFuture<'a, i64> {
+        self.inner.add(counter, delta, ttl)
+    }
+
     fn remove<'a>(&'a self, key: &'a Key, expect: Precondition) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             self.check(true)?;
@@ -101,6 +122,38 @@ impl Store for FailingStore {
 
     fn location(&self) -> String {
         "here".to_owned()
+    }
+}
+
+impl LogStore for FailingStore {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        entries: &'a [Vec<u8>],
+        options: AppendOptions,
+    ) -> StoreFuture<'a, Vec<Position>> {
+        self.inner.append(log, entries, options)
+    }
+
+    fn after<'a>(
+        &'a self,
+        log: &'a LogName,
+        position: Position,
+        limits: ReadLimits,
+    ) -> StoreFuture<'a, LogSlice> {
+        self.inner.after(log, position, limits)
+    }
+
+    fn wait<'a>(&'a self, log: &'a LogName, position: Position, timeout: Duration) -> StoreFuture<'a, bool> {
+        self.inner.wait(log, position, timeout)
+    }
+
+    fn trim<'a>(&'a self, log: &'a LogName, up_to: Position) -> StoreFuture<'a, ()> {
+        self.inner.trim(log, up_to)
+    }
+
+    fn remove_log<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
+        self.inner.remove_log(log)
     }
 }
 

@@ -1,13 +1,22 @@
+//! Tests of merged lists.
+
 use serde_json::{Value, json};
 
+use super::super::ServerLists;
 use super::*;
+use bowline::config::{Exposure, ToolPattern};
+use bowline_testkit::with;
 
 fn items(values: Value) -> Vec<Json> {
     values.as_array().unwrap().iter().map(|value| Json::encode(value).unwrap()).collect()
 }
 
-fn server(name: &str, lists: ServerLists) -> (Arc<str>, Arc<ServerLists>) {
-    (name.into(), Arc::new(lists))
+fn server(name: &str, lists: ServerLists) -> ExposedLists {
+    exposed(name, lists, &Exposure::default())
+}
+
+fn exposed(name: &str, lists: ServerLists, exposure: &Exposure) -> ExposedLists {
+    ExposedLists::new(&name.into(), &Arc::new(lists), exposure)
 }
 
 fn tools(names: &[&str]) -> ServerLists {
@@ -15,8 +24,8 @@ fn tools(names: &[&str]) -> ServerLists {
     ServerLists { tools: tools.collect(), ..ServerLists::default() }
 }
 
-fn build(servers: &[(Arc<str>, Arc<ServerLists>)]) -> Snapshot {
-    let configured: Vec<_> = servers.iter().map(|(server, _)| &**server).collect();
+fn build(servers: &[ExposedLists]) -> Snapshot {
+    let configured: Vec<_> = servers.iter().map(|exposed| &*exposed.server).collect();
     Snapshot::build(servers, &configured, Naming::default(), &mut NameOwners::default())
 }
 
@@ -178,4 +187,62 @@ fn elements_without_a_name_or_listed_twice_are_dropped() {
         ..ServerLists::default()
     };
     assert_eq!(listed(&build(&[server("a", lists)]), ListKind::Tools), json!({"tools": [{"name": "x"}]}));
+}
+
+fn tool_names(snapshot: &Snapshot) -> Vec<String> {
+    let listed = listed(snapshot, ListKind::Tools);
+    listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn tools_that_are_not_exposed_cannot_be_found() {
+    let exposure = with!(Exposure::default(),
+        enabled_tools: Some(vec![ToolPattern::new("read_*")]),
+        disabled_tools: vec![ToolPattern::new("*_secret")]
+    );
+    let lists = tools(&["read_file", "read_secret", "delete"]);
+    let snapshot = build(&[exposed("a", lists, &exposure), server("b", tools(&["delete"]))]);
+    assert_eq!(tool_names(&snapshot), ["read_file", "delete"]);
+    let target = snapshot.named(ListKind::Tools, "delete").unwrap();
+    assert_eq!(&*target.server, "b", "what is not exposed takes no name either");
+    assert_eq!(snapshot.named(ListKind::Tools, "read_secret"), None);
+}
+
+#[test]
+fn tools_are_renamed_and_described_anew() {
+    let exposure = with!(Exposure::default(),
+        tool_names: [("x".into(), "search".into()), ("y".into(), "z".into())].into(),
+        tool_descriptions: [("x".into(), "Finds things.".into())].into()
+    );
+    let snapshot = build(&[exposed("a", tools(&["x", "y", "z"]), &exposure)]);
+    // A name that another tool has is not taken from it.
+    assert_eq!(tool_names(&snapshot), ["search", "y", "z"]);
+    let found = snapshot.named(ListKind::Tools, "search").unwrap();
+    assert_eq!((&*found.server, &*found.name), ("a", "x"));
+    assert_eq!(snapshot.named(ListKind::Tools, "x"), None);
+    assert_eq!(&*snapshot.named(ListKind::Tools, "z").unwrap().name, "z");
+    assert_eq!(listed(&snapshot, ListKind::Tools)["tools"][0]["description"], "Finds things.");
+    assert_eq!(snapshot.names_of(ListKind::Tools, "x"), ["search"]);
+    // Two servers with the same name for a tool, one of them a new one.
+    let both = build(&[exposed("a", tools(&["x"]), &exposure), server("b", tools(&["search"]))]);
+    assert_eq!(tool_names(&both), ["a__search", "b__search"]);
+    assert_eq!(&*both.named(ListKind::Tools, "a__search").unwrap().name, "x");
+}
+
+#[test]
+fn prompts_and_resources_that_are_not_exposed_cannot_be_found() {
+    let lists = ServerLists {
+        prompts: items(json!([{"name": "p"}])),
+        resources: items(json!([{"uri": "x://a"}])),
+        templates: items(json!([{"uriTemplate": "x://{y}"}])),
+        ..tools(&["t"])
+    };
+    let hidden = with!(Exposure::default(), prompts: false, resources: false);
+    let snapshot = build(&[exposed("a", lists, &hidden), server("b", tools(&["u"]))]);
+    assert_eq!(tool_names(&snapshot), ["t", "u"]);
+    assert_eq!(snapshot.named(ListKind::Prompts, "p"), None);
+    assert_eq!(snapshot.resource("x://a"), None);
+    assert_eq!(snapshot.resource("bowline://a/x://a"), None);
+    let likely: Vec<_> = snapshot.likely_servers("x://a").iter().map(ToString::to_string).collect();
+    assert_eq!(likely, ["b"], "the other server may have it");
 }

@@ -87,10 +87,9 @@ pub(super) async fn watch_resources(
             continue;
         };
         let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
-        let client = connected.client.clone();
         subscribing.spawn(async move {
-            let subscription = timeout(wait, client.subscribe(&target.name)).await.ok()?.ok()?;
-            Some((uri, target.name, subscription, permit))
+            let subscription = timeout(wait, connected.client.subscribe(&target.name)).await.ok()?.ok()?;
+            Some((uri, target.name, subscription, (permit, connected)))
         });
     }
     let mut granted = BTreeSet::new();

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::Shared;
 use super::super::questions::{CallQuestions, MAX_OPEN_QUESTIONS, Question};
-use super::super::request::{CallContext, CallOrigin, MAX_CALLS_PER_SERVER, RoutedCall};
+use super::super::request::{CallContext, CallOrigin, RoutedCall};
 use super::super::shared_upstreams::UpstreamLease;
 use super::super::upstream::Upstream;
 use crate::catalog::Snapshot;
@@ -249,11 +249,12 @@ impl CallOrigin for StatelessOrigin {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let connected = upstream.connected()?;
         let server = &upstream.server;
-        // A server that hangs must not use up what all servers share.
-        let open = connected.shared_calls.open(self.asking.clone(), MAX_CALLS_PER_SERVER);
-        let open = open.ok_or_else(|| error_response::too_many_requests(&server.name))?;
+        let Some(_permit) = upstream.count_call() else {
+            return Err(error_response::too_many_requests(&server.name));
+        };
+        let connected = upstream.connected()?;
+        let open = connected.shared_calls.open(self.asking.clone());
         let current = Arc::clone(&self.current);
         let options = call_options(&server.timeouts)
             .handler(self.asking.clone())

@@ -41,6 +41,8 @@ pub(super) struct PostStream {
     pub(super) unanswered: usize,
     /// Whether one ended without a response although the host did not cancel it.
     pub(super) has_dropped: bool,
+    /// Whether it is answered with a stream, whatever it says first.
+    pub(super) is_stream: bool,
 }
 
 /// How many events, and bytes of events, may wait for the reader of one stream. A single event may

@@ -288,6 +288,47 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A host resumes a restored session from any event that it has seen, and gets what it may have
+/// missed.
+#[test]
+fn a_restored_stream_is_resumed_from_any_event() {
+    const BASE: u64 = 1 << 40;
+    let answered = RestoredStream { stream: StreamId(3), unanswered: 0, responses: vec!["done".into()] };
+    let open = RestoredStream { stream: StreamId(5), unanswered: 1, responses: Vec::new() };
+    let mut streams = EventStreams::<u32>::restore(LIMITS, BASE, [answered, open]);
+    let last = |stream, number| EventId { stream: StreamId(stream), number };
+    let reader = streams.resume(last(3, 0)).unwrap();
+    let done = NextEvent::Event { id: last(3, BASE), data: "done".into() };
+    assert_eq!(streams.next(reader, || 0), done);
+    assert_eq!(streams.next(reader, || 0), NextEvent::End);
+    let again = streams.resume(last(3, 17)).unwrap();
+    assert_eq!(streams.next(again, || 0), done, "it is the same event for a host that comes back again");
+    let reader = streams.resume(last(5, 2)).unwrap();
+    assert_eq!(streams.next(reader, || 0), NextEvent::Wait);
+    assert_eq!(streams.push(StreamId(5), &event(EventKind::Response, "late")), PushOutcome::Stored);
+    assert_eq!(streams.next(reader, || 0), NextEvent::Event { id: last(5, BASE), data: "late".into() });
+    assert_eq!(streams.next(reader, || 0), NextEvent::End);
+    let standalone = streams.resume(last(0, 99)).unwrap();
+    streams.push(StreamId::STANDALONE, &event(EventKind::Notification, "news"));
+    let news = NextEvent::Event { id: last(0, BASE), data: "news".into() };
+    assert_eq!(streams.next(standalone, || 0), news);
+    assert_eq!(streams.resume(last(4, 1)), Err(ResumeError::UnknownEvent));
+    assert_eq!(streams.open_post(1, PostFormat::Any).stream(), StreamId(BASE));
+}
+
+#[test]
+fn a_post_becomes_a_stream_before_it_says_anything() {
+    let mut streams = EventStreams::<u32>::new(LIMITS);
+    let reader = streams.open_post(1, PostFormat::Any);
+    assert_eq!(streams.first(reader, || 7), FirstEvents::Wait);
+    assert!(streams.begin_stream(reader.stream()));
+    assert_eq!(streams.poll_wakeup(), Some(7));
+    assert_eq!(streams.first(reader, || 0), FirstEvents::Stream);
+    let json_only = streams.open_post(1, PostFormat::JsonOnly);
+    assert!(!streams.begin_stream(json_only.stream()));
+    assert!(!streams.begin_stream(StreamId::STANDALONE) && !streams.begin_stream(StreamId(99)));
+}
+
 proptest! {
     /// Each message is on one stream with one id; readers see the events of their stream in order
     /// and without gaps, except where the standalone stream has dropped its oldest; and the log and

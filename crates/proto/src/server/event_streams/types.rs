@@ -13,6 +13,19 @@ pub struct StreamId(pub(super) u64);
 impl StreamId {
     /// The stream for messages that belong to no request of the host.
     pub const STANDALONE: Self = Self(0);
+
+    /// No stream: what is sent onto it is discarded.
+    pub const NONE: Self = Self(u64::MAX);
+
+    /// The number of a stream, as [`StreamId::to_u64`] gave it.
+    pub fn from_u64(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number, to be recorded.
+    pub fn to_u64(self) -> u64 {
+        self.0
+    }
 }
 
 /// One reader of one stream. A later reader of the same stream replaces it.

@@ -1,0 +1,304 @@
+//! [`Connection`]: a client of one server, for one session of a host or for several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::types::{LogLevel, method};
+use bowline::{Client, ConnectionEvent, Era, Event, Json, Notification, RpcError, Status, Topic};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::members::{Members, MembersHandler, Recipient};
+use super::shared_calls::{SharedCalls, SharedHandler};
+use super::upstream::Identity;
+use crate::catalog::{FeedTarget, ServerFeed, feed};
+use crate::error_response::{self, ConnectionState};
+use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
+use crate::host_queue::{HostQueue, QueueItem, QueueReader};
+
+/// A client of one server, with its queues.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    /// The hosts that use it.
+    pub(super) members: Arc<Members>,
+    /// The calls of hosts without a session.
+    pub(super) shared_calls: Arc<SharedCalls>,
+    /// Notifications for hosts, in order.
+    pub(super) queue: Arc<HostQueue>,
+    /// What the server offers.
+    pub(super) feed: watch::Receiver<ServerFeed>,
+    /// Whether several sessions may use it.
+    pub(super) is_shared: bool,
+    /// Notifications of hosts, in order.
+    notifications: mpsc::Sender<(Box<str>, Option<Json>)>,
+    log_level: watch::Sender<Option<LogLevel>>,
+    hooks: Mutex<Option<bowline::hooks::Hooks>>,
+    tasks: Mutex<JoinSet<()>>,
+    /// Canceled when the connection is closed.
+    ended: CancellationToken,
+    usage: Mutex<Usage>,
+}
+
+struct Usage {
+    /// How many calls and subscriptions use it.
+    users: usize,
+    /// Since when none does.
+    idle_since: Instant,
+    /// Whether it is being closed. It is not used again.
+    is_closing: bool,
+}
+
+/// A connection in use: it is not closed for being idle meanwhile.
+pub(super) struct ConnectionUse(Arc<Connection>);
+
+impl Connection {
+    /// Starts to connect to the server at this position with this identity.
+    pub(super) fn open(
+        gateway: &Arc<Shared>,
+        at: usize,
+        identity: &Identity,
+        is_shared: bool,
+    ) -> Result<Arc<Self>, RpcError> {
+        let server = &gateway.known.servers()[at];
+        let members = Arc::new(Members::new(server.timeouts.max));
+        let shared_calls = Arc::<SharedCalls>::default();
+        let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
+        let builder = if identity.session.is_some() {
+            let (known, profile) = (Arc::clone(&gateway.known), identity.profile());
+            let handler = MembersHandler {
+                members: Arc::clone(&members),
+                capabilities: identity.capabilities_for(is_shared),
+                response_timeout: server.timeouts.max,
+                on_question: Box::new(move || known.remember_question(at, profile)),
+            };
+            // The host speaks a legacy revision. A server that speaks both eras offers it more in the
+            // same era.
+            builder.begin_with(Era::Legacy).handler(handler)
+        } else {
+            let capabilities = identity.capabilities.clone();
+            builder.handler(SharedHandler { calls: Arc::clone(&shared_calls), capabilities })
+        };
+        let client = builder
+            .open()
+            .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
+        let (queue, reader) = HostQueue::new(client.events());
+        let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
+        let (log_level, levels) = watch::channel(None);
+        let (lists, feed_receiver) = watch::channel(ServerFeed::default());
+        let ended = CancellationToken::new();
+        let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
+        let mut tasks = JoinSet::new();
+        // Hosts without a session share it as well.
+        let delivery = Delivery {
+            members: Arc::clone(&members),
+            has_many_hosts: is_shared || identity.session.is_none(),
+        };
+        let observer = Arc::clone(&gateway.observer);
+        tasks.spawn(delivery.run(reader, ended.clone(), move |event| observer(event)));
+        let target = FeedTarget { known: Arc::clone(&gateway.known), at, profile: identity.profile(), lists };
+        let feeding = client.clone();
+        let until_end = ended.clone().run_until_cancelled_owned(async move {
+            tokio::join!(
+                feed(&feeding, target),
+                apply_log_level(&feeding, levels),
+                forward_to_server(outgoing, feeding.clone())
+            )
+        });
+        tasks.spawn(async move {
+            until_end.await;
+        });
+        Ok(Arc::new(Self {
+            client,
+            members,
+            shared_calls,
+            queue,
+            feed: feed_receiver,
+            is_shared,
+            notifications,
+            log_level,
+            hooks: Mutex::new(Some(hooks)),
+            tasks: Mutex::new(tasks),
+            ended,
+            usage: Mutex::new(Usage { users: 0, idle_since: Instant::now(), is_closing: false }),
+        }))
+    }
+
+    /// Uses the connection. `None` if it is being closed.
+    pub(super) fn begin_use(self: &Arc<Self>) -> Option<ConnectionUse> {
+        let mut usage = self.usage.lock();
+        if usage.is_closing {
+            return None;
+        }
+        usage.users += 1;
+        drop(usage);
+        Some(ConnectionUse(Arc::clone(self)))
+    }
+
+    /// Decides to close the connection if nobody has used it since `before`. Returns whether it is to
+    /// be closed now.
+    pub(super) fn begin_close_if_idle(&self, before: Instant) -> bool {
+        let mut usage = self.usage.lock();
+        let is_idle = usage.users == 0 && usage.idle_since <= before && !usage.is_closing;
+        usage.is_closing |= is_idle;
+        is_idle
+    }
+
+    /// Whether the lists of the server were fetched, and no later ones are wanted.
+    pub(super) fn has_lists(&self) -> bool {
+        self.feed.borrow().is_fresh()
+    }
+
+    /// Applies the log level that its members want.
+    pub(super) fn apply_log_level(&self) {
+        let level = self.members.log_level();
+        self.log_level.send_if_modified(|current| {
+            let has_changed = level.is_some() && *current != level;
+            if has_changed {
+                *current = level;
+            }
+            has_changed
+        });
+    }
+
+    /// Queues a notification of a host. What it says about its roots is not for a shared server,
+    /// which knows of none.
+    pub(super) fn forward_notification(&self, method: &str, params: Option<&Json>) {
+        if self.is_shared && *method == *method::ROOTS_CHANGED {
+            return;
+        }
+        if let Err(error) = self.notifications.try_send((method.into(), params.cloned())) {
+            tracing::warn!(%error, "a notification of the host was dropped");
+        }
+    }
+
+    /// Closes the connection. Events that were received until then still reach observers.
+    pub(super) async fn close(&self) {
+        self.usage.lock().is_closing = true;
+        self.client.close().await;
+        // Hooks get the last event too, within their timeout.
+        let hooks = self.hooks.lock().take();
+        if let Some(hooks) = hooks {
+            let _ = timeout(HOOKS_TIMEOUT, hooks.finished()).await;
+        }
+        self.ended.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl std::ops::Deref for ConnectionUse {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl Drop for ConnectionUse {
+    fn drop(&mut self) {
+        let mut usage = self.0.usage.lock();
+        usage.users -= 1;
+        usage.idle_since = Instant::now();
+    }
+}
+
+/// Delivers what one server sends to the hosts that it is for.
+struct Delivery {
+    members: Arc<Members>,
+    has_many_hosts: bool,
+}
+
+impl Delivery {
+    async fn run(
+        self,
+        mut queue: QueueReader,
+        ended: CancellationToken,
+        observer: impl Fn(&ConnectionEvent),
+    ) {
+        loop {
+            let item = tokio::select! {
+                // Queued items first, then the end.
+                biased;
+                item = queue.next() => item,
+                () = ended.cancelled() => return,
+            };
+            let Some(item) = item else { return };
+            if let QueueItem::Event(Event::Connection(event)) = &item {
+                tracing::info!(server = %event.server, turn = event.kind.as_str(), "a connection has changed");
+                observer(event);
+            }
+            // A host that does not read must not delay the shutdown.
+            ended.run_until_cancelled(self.deliver(item)).await;
+        }
+    }
+
+    async fn deliver(&self, item: QueueItem) {
+        match item {
+            QueueItem::Progress { call, params } => match call.upgrade() {
+                // A call that the host canceled has no more progress.
+                None => {}
+                // One host must not delay the others that share the connection.
+                Some(call) if self.has_many_hosts => call.request.try_notify(method::PROGRESS, Some(&params)),
+                Some(call) => call.request.notify(method::PROGRESS, Some(&params)).await,
+            },
+            QueueItem::Event(Event::Notification(said)) => self.deliver_notification(&said).await,
+            QueueItem::Event(_) => {}
+            QueueItem::Missed(missed) => {
+                tracing::warn!(missed, "the host reads too slowly; notifications of a server were dropped");
+            }
+        }
+    }
+
+    async fn deliver_notification(&self, said: &Notification) {
+        // Lists are announced by the catalog, updates by their subscription, and a task is followed
+        // for the host, which did not ask for it.
+        let level = match said.topic() {
+            Topic::Log(params) => {
+                let level: Option<String> = params.member("level").and_then(|level| level.decode().ok());
+                LogLevel::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str()))
+            }
+            Topic::Other if *said.method != *method::TASK => None,
+            _ => return,
+        };
+        let Recipient::Session { session, log_level, .. } = self.members.recipient() else {
+            tracing::debug!(method = %said.method, "a notification of a server is for no known host");
+            return;
+        };
+        if !self.has_many_hosts {
+            if session.handshake.wait_until_ready().await {
+                session.link.notify(&said.method, said.params.as_ref()).await;
+            }
+            return;
+        }
+        // Another host may want more than this one.
+        let is_wanted = level.zip(log_level).is_none_or(|(level, wanted)| level >= wanted);
+        if is_wanted && session.handshake.is_ready() {
+            session.link.try_notify(&said.method, said.params.as_ref());
+        }
+    }
+}
+
+/// Sets the level of log messages whenever it changes, once the server is connected. The client
+/// restores it after a recovery.
+async fn apply_log_level(client: &Client, mut levels: watch::Receiver<Option<LogLevel>>) {
+    let mut status = client.status();
+    while levels.changed().await.is_ok() {
+        let Some(level) = *levels.borrow_and_update() else { continue };
+        while !matches!(status.current(), Status::Ready(_)) {
+            if status.changed().await.is_none() {
+                return;
+            }
+        }
+        // Boxed, since it is large and rarely runs.
+        if let Err(error) = Box::pin(client.set_log_level(level)).await {
+            tracing::debug!(server = client.name(), %error, "the level of log messages was not set");
+        }
+    }
+}
+
+/// How long the shutdown waits for hooks.
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,188 @@
+//! [`Members`]: the hosts that use one connection to a server, and what of the server is for whom.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bowline::types::{LogLevel, code};
+use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
+use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Owner};
+use bowline_proto::server::session::out_of_order;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::upstream::SessionLink;
+use crate::error_response;
+use crate::open_calls::OpenCall;
+
+/// Names a session of a host, or all hosts without one that declare the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct MemberId(pub(super) u64);
+
+/// The hosts that use one connection.
+pub(super) struct Members(Mutex<State>);
+
+struct State {
+    owners: CallOwners<MemberId>,
+    members: HashMap<MemberId, Member>,
+    calls: HashMap<CallKey, Weak<OpenCall>>,
+}
+
+struct Member {
+    /// `None` for hosts without a session.
+    session: Option<SessionLink>,
+    /// The least severe log messages that the host wants. `None` if it did not say.
+    log_level: Option<LogLevel>,
+}
+
+/// Whom a message of the server is for.
+pub(super) enum Recipient {
+    /// The host of this session. Over HTTP, what belongs to the call goes onto its stream.
+    Session { session: SessionLink, call: Option<Arc<OpenCall>>, log_level: Option<LogLevel> },
+    /// One of several hosts, and the server does not say which.
+    Unclear,
+    /// No host.
+    Nobody,
+}
+
+/// A call that was sent to the server. Dropping it without [`SentCall::answered`] says that the
+/// server may still be working on it.
+pub(super) struct SentCall<'a> {
+    members: &'a Members,
+    key: CallKey,
+    end: CallEnd,
+}
+
+impl Members {
+    /// Begins without members. The server may be working on a call that nobody waits for during
+    /// `abandoned_for`.
+    pub(super) fn new(abandoned_for: Duration) -> Self {
+        let owners = CallOwners::new(abandoned_for);
+        Self(Mutex::new(State { owners, members: HashMap::new(), calls: HashMap::new() }))
+    }
+
+    pub(super) fn join(&self, id: MemberId, session: Option<SessionLink>, log_level: Option<LogLevel>) {
+        let mut state = self.0.lock();
+        state.owners.join(id);
+        state.members.insert(id, Member { session, log_level });
+    }
+
+    /// Removes a member. Returns whether there are others.
+    pub(super) fn leave(&self, id: MemberId) -> bool {
+        let mut state = self.0.lock();
+        state.members.remove(&id);
+        state.owners.leave(id)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().members.len()
+    }
+
+    /// Sets the log messages that a member wants. Returns the least severe that any member wants.
+    pub(super) fn set_log_level(&self, id: MemberId, level: LogLevel) -> Option<LogLevel> {
+        let mut state = self.0.lock();
+        if let Some(member) = state.members.get_mut(&id) {
+            member.log_level = Some(level);
+        }
+        drop(state);
+        self.log_level()
+    }
+
+    /// The least severe log messages that any member wants.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        self.0.lock().members.values().filter_map(|member| member.log_level).min()
+    }
+
+    /// Begins a call of a member, which is about to be sent to the server.
+    pub(super) fn begin(&self, id: MemberId, call: &Arc<OpenCall>) -> SentCall<'_> {
+        let mut state = self.0.lock();
+        let key = state.owners.begin(id);
+        state.calls.insert(key, Arc::downgrade(call));
+        SentCall { members: self, key, end: CallEnd::Abandoned }
+    }
+
+    /// Whom a message of the server is for that belongs to no known call.
+    pub(super) fn recipient(&self) -> Recipient {
+        let state = self.0.lock();
+        match state.owners.owner(Instant::now()) {
+            Owner::Host { host, call } => {
+                let Some(member) = state.members.get(&host) else { return Recipient::Nobody };
+                let Some(session) = member.session.clone() else { return Recipient::Nobody };
+                let call = call.and_then(|call| state.calls.get(&call)?.upgrade());
+                Recipient::Session { session, call, log_level: member.log_level }
+            }
+            Owner::Unclear => Recipient::Unclear,
+            Owner::Nobody => Recipient::Nobody,
+        }
+    }
+}
+
+impl SentCall<'_> {
+    /// The server has responded, or never got the call.
+    pub(super) fn answered(mut self) {
+        self.end = CallEnd::Answered;
+    }
+}
+
+impl Drop for SentCall<'_> {
+    fn drop(&mut self) {
+        let mut state = self.members.0.lock();
+        state.calls.remove(&self.key);
+        state.owners.end(self.key, self.end, Instant::now());
+    }
+}
+
+/// Handles requests of a server by forwarding them to the host that they are for.
+pub(super) struct MembersHandler {
+    pub(super) members: Arc<Members>,
+    /// The capabilities of the hosts, which the server is told of.
+    pub(super) capabilities: Json,
+    /// How long a host may take to respond. Often a person has to decide, so it is long; but
+    /// nothing waits forever.
+    pub(super) response_timeout: Duration,
+    /// Called for each request of the server.
+    pub(super) on_question: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Handler for MembersHandler {
+    fn capabilities(&self) -> Json {
+        self.capabilities.clone()
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(async move {
+            (self.on_question)();
+            let (session, call) = match self.members.recipient() {
+                Recipient::Session { session, call, .. } => (session, call),
+                Recipient::Unclear => return Err(unclear_recipient()),
+                Recipient::Nobody => return Err(out_of_order("no host is there")),
+            };
+            let answer = async {
+                // A server may send requests as soon as its own handshake is done; the host gets
+                // them only after its own.
+                if !session.handshake.wait_until_ready().await {
+                    return Err(out_of_order("the host was turned away"));
+                }
+                match call {
+                    Some(call) => call.request.send_request(&request.method, &request.params).await,
+                    None => session.link.send_request(&request.method, &request.params).await,
+                }
+            };
+            timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {
+                tracing::warn!(method = %request.method, "the host did not answer the server in time");
+                Err(error_response::host_timeout())
+            })
+        })
+    }
+}
+
+/// The error for a request of a server that several hosts share.
+// GW-15
+fn unclear_recipient() -> RpcError {
+    let message = "several hosts share this server, and it does not say which of their calls it asks for; \
+                   `share = \"session\"` in its entry gives each session a server of its own";
+    RpcError::new(code::INVALID_REQUEST, message)
+}

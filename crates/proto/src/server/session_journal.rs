@@ -1,0 +1,260 @@
+//! What is recorded of a session over HTTP, so that another process can go on with it: the state that
+//! the host has set, and its requests that may have effects, until they have a response.
+//!
+//! A request is recorded before it is sent to a server, and its response before it is sent to the
+//! host. So whatever process serves the host next knows of each request whether it may have been
+//! executed, and what its response was.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::event_streams::{RestoredStream, StreamId};
+use crate::wire::{Id, Json, Message, ParseResult, method, parse};
+
+/// What a host has set in its session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// The params of its `initialize`.
+    pub initialize: Json,
+    /// The revision that was agreed on, once it was.
+    #[serde(default)]
+    pub revision: Option<String>,
+    /// The params of its latest `logging/setLevel`.
+    #[serde(default)]
+    pub log_level: Option<Json>,
+    /// The resources that it is subscribed to, with the params of its subscription.
+    #[serde(default)]
+    pub subscriptions: BTreeMap<String, Json>,
+}
+
+/// One entry of the journal of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalEntry {
+    /// A POST has a request that may have effects.
+    Open {
+        /// The stream of the POST.
+        stream: StreamId,
+        /// The body of the POST.
+        body: Bytes,
+    },
+    /// A request of the POST has this response.
+    Response {
+        /// The stream of the POST.
+        stream: StreamId,
+        /// The response.
+        data: Bytes,
+    },
+    /// The requests of the POST have ended, with or without responses.
+    Closed {
+        /// The stream of the POST.
+        stream: StreamId,
+    },
+}
+
+/// A POST that the journal knows of.
+#[derive(Debug)]
+pub struct RecordedPost {
+    /// Its stream.
+    pub stream: RestoredStream,
+    /// Its requests that have no response.
+    pub open: Vec<ParseResult>,
+}
+
+/// Most subscriptions that are recorded.
+const MAX_SUBSCRIPTIONS: usize = 1_000;
+
+impl SessionRecord {
+    /// The record of a session that begins with these params.
+    pub fn new(initialize: Json) -> Self {
+        Self { initialize, revision: None, log_level: None, subscriptions: BTreeMap::new() }
+    }
+
+    /// Takes note of a request. Returns whether the record has changed.
+    pub fn note_request(&mut self, asked: &str, params: Option<&Json>) -> bool {
+        let Some(params) = params else { return false };
+        let uri = || params.member("uri")?.decode::<String>().ok();
+        match asked {
+            method::SET_LEVEL => self.log_level.replace(params.clone()).as_ref() != Some(params),
+            method::RESOURCES_SUBSCRIBE => match uri() {
+                Some(uri) if self.subscriptions.len() < MAX_SUBSCRIPTIONS => {
+                    self.subscriptions.insert(uri, params.clone()).is_none()
+                }
+                _ => false,
+            },
+            method::RESOURCES_UNSUBSCRIBE => {
+                uri().is_some_and(|uri| self.subscriptions.remove(&uri).is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// The messages that bring a new session into the recorded state. Their responses are for nobody.
+    pub fn messages(&self) -> Vec<ParseResult> {
+        let request = |number: usize, asked: &str, params: &Json| {
+            let id = Id::from_string(&format!("bowline-restored-{number}"));
+            Ok(Message::Request { id, method: asked.into(), params: Some(params.clone()) })
+        };
+        let initialized = Message::Notification { method: method::INITIALIZED.into(), params: None };
+        let mut messages = vec![request(0, method::INITIALIZE, &self.initialize), Ok(initialized)];
+        if let Some(level) = &self.log_level {
+            messages.push(request(1, method::SET_LEVEL, level));
+        }
+        for (at, params) in self.subscriptions.values().enumerate() {
+            messages.push(request(at + 2, method::RESOURCES_SUBSCRIBE, params));
+        }
+        messages
+    }
+}
+
+impl JournalEntry {
+    /// Encodes the entry: a letter, the number of the stream, a space, and the bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (letter, stream, bytes) = match self {
+            Self::Open { stream, body } => ('o', stream, &body[..]),
+            Self::Response { stream, data } => ('r', stream, &data[..]),
+            Self::Closed { stream } => ('c', stream, &[][..]),
+        };
+        let mut encoded = format!("{letter}{} ", stream.to_u64()).into_bytes();
+        encoded.extend_from_slice(bytes);
+        encoded
+    }
+
+    /// Decodes an entry. `None` if it is none.
+    pub fn decode(encoded: &[u8]) -> Option<Self> {
+        let space = encoded.iter().position(|byte| *byte == b' ')?;
+        let (letter, number) = std::str::from_utf8(&encoded[..space]).ok()?.split_at_checked(1)?;
+        let stream = StreamId::from_u64(number.parse().ok()?);
+        let bytes = || Bytes::copy_from_slice(&encoded[space + 1..]);
+        match letter {
+            "o" => Some(Self::Open { stream, body: bytes() }),
+            "r" => Some(Self::Response { stream, data: bytes() }),
+            "c" => Some(Self::Closed { stream }),
+            _ => None,
+        }
+    }
+}
+
+/// The POSTs that the host may still resume, in the order of their streams.
+pub fn recorded_posts(entries: impl IntoIterator<Item = JournalEntry>) -> Vec<RecordedPost> {
+    let mut posts: BTreeMap<StreamId, (Bytes, Vec<Bytes>)> = BTreeMap::new();
+    for entry in entries {
+        match entry {
+            JournalEntry::Open { stream, body } => drop(posts.insert(stream, (body, Vec::new()))),
+            JournalEntry::Response { stream, data } => {
+                if let Some((_, responses)) = posts.get_mut(&stream) {
+                    responses.push(data);
+                }
+            }
+            JournalEntry::Closed { stream } => drop(posts.remove(&stream)),
+        }
+    }
+    posts.into_iter().map(|(stream, (body, responses))| RecordedPost::new(stream, &body, responses)).collect()
+}
+
+impl RecordedPost {
+    fn new(stream: StreamId, body: &Bytes, responses: Vec<Bytes>) -> Self {
+        let mut answered: Vec<Id> = Vec::new();
+        for response in &responses {
+            parse(response, |message| {
+                if let Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) = message {
+                    answered.push(id);
+                }
+            });
+        }
+        let mut open = Vec::new();
+        parse(body, |message| {
+            if matches!(&message, Ok(Message::Request { id, .. }) if !answered.contains(id)) {
+                open.push(message);
+            }
+        });
+        Self { stream: RestoredStream { stream, unanswered: open.len(), responses }, open }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(number: u64) -> StreamId {
+        StreamId::from_u64(number)
+    }
+
+    fn open(number: u64, body: &'static str) -> JournalEntry {
+        JournalEntry::Open { stream: stream(number), body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    fn response(number: u64, data: &'static str) -> JournalEntry {
+        JournalEntry::Response { stream: stream(number), data: Bytes::from_static(data.as_bytes()) }
+    }
+
+    #[test]
+    fn entries_are_decoded_as_they_were_encoded() {
+        for entry in [open(3, "{ }"), response(u64::MAX, ""), JournalEntry::Closed { stream: stream(0) }] {
+            assert_eq!(JournalEntry::decode(&entry.encode()), Some(entry));
+        }
+        for bad in ["", "o", "o3", "x3 ", "o-1 ", "é1 ", " "] {
+            assert_eq!(JournalEntry::decode(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_post_is_open_until_it_has_its_responses() {
+        let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}"#;
+        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"1","method":"b"}]"#;
+        let done = r#"{"jsonrpc":"2.0","id":"1","result":{}}"#;
+        let posts = recorded_posts([
+            open(1, call),
+            open(2, batch),
+            open(3, call),
+            response(2, done),
+            response(9, done),
+            JournalEntry::Closed { stream: stream(3) },
+        ]);
+        let [first, second] = &posts[..] else { panic!("{posts:?}") };
+        assert_eq!((first.stream.stream, first.stream.unanswered), (stream(1), 1));
+        assert!(
+            matches!(&first.open[..], [Ok(Message::Request { method, .. })] if **method == *"tools/call")
+        );
+        assert_eq!((second.stream.unanswered, second.stream.responses.len()), (1, 1));
+        assert!(matches!(&second.open[..], [Ok(Message::Request { method, .. })] if **method == *"a"));
+        // A message that cannot be used has no response that anybody waits for.
+        assert!(recorded_posts([open(1, "garbage")])[0].open.is_empty());
+    }
+
+    #[test]
+    fn a_record_brings_a_session_into_its_state() {
+        let json = |text: &str| Json::try_from(text).unwrap();
+        let mut record = SessionRecord::new(json(r#"{"protocolVersion":"2025-11-25"}"#));
+        let a = json(r#"{"uri":"x://a"}"#);
+        assert!(record.note_request("resources/subscribe", Some(&a)));
+        assert!(!record.note_request("resources/subscribe", Some(&a)), "it is subscribed to already");
+        assert!(record.note_request("resources/subscribe", Some(&json(r#"{"uri":"x://b"}"#))));
+        assert!(record.note_request("resources/unsubscribe", Some(&a)));
+        assert!(!record.note_request("resources/unsubscribe", Some(&a)));
+        assert!(record.note_request("logging/setLevel", Some(&json(r#"{"level":"error"}"#))));
+        assert!(!record.note_request("logging/setLevel", Some(&json(r#"{"level":"error"}"#))));
+        assert!(!record.note_request("tools/call", Some(&a)) && !record.note_request("ping", None));
+        let encoded = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<SessionRecord>(&encoded).unwrap(), record);
+        let methods: Vec<_> = record
+            .messages()
+            .into_iter()
+            .map(|message| match message.unwrap() {
+                Message::Request { method, params, .. } => (method, params.map(|params| params.to_string())),
+                Message::Notification { method, .. } => (method, None),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(
+            methods,
+            [
+                ("initialize".into(), Some(r#"{"protocolVersion":"2025-11-25"}"#.into())),
+                ("notifications/initialized".into(), None),
+                ("logging/setLevel".into(), Some(r#"{"level":"error"}"#.into())),
+                ("resources/subscribe".into(), Some(r#"{"uri":"x://b"}"#.into())),
+            ]
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! Goes on with a session that another process has begun.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bowline_proto::revision::Revision;
+use bowline_proto::server::event_streams::{EventStreams, StreamId};
+use bowline_proto::server::session_journal::{RecordedPost, recorded_posts};
+
+use super::refusal::Refusal;
+use super::session::{HttpSession, SessionId, SessionKind};
+use super::site::Site;
+use super::ticket::PostTicket;
+use crate::host::{Host, InboundMessage};
+
+/// Finds a session, in this process or in what another one has recorded.
+pub(crate) async fn find_or_restore(site: &Site, id: &SessionId) -> Result<Arc<HttpSession>, Refusal> {
+    let find = || site.sessions.find(SessionKind::Streamable, id);
+    if let Some(session) = find() {
+        return Ok(session);
+    }
+    let Some(journal) = &site.journal else { return Err(Refusal::UnknownSession) };
+    // One at a time: requests of one host come together, and after a restart those of all hosts do.
+    let _turn = site.restoring.lock().await;
+    if let Some(session) = find() {
+        return Ok(session);
+    }
+    let Some((journal, record, entries)) = journal.load(id).await else {
+        return Err(Refusal::UnknownSession);
+    };
+    if site.draining.is_cancelled() {
+        return Err(Refusal::Draining);
+    }
+    let posts = recorded_posts(entries);
+    let restored = posts.iter().map(|post| post.stream.clone());
+    let streams = EventStreams::restore(site.settings.log_limits, number_base(), restored);
+    let source = site
+        .sessions
+        .restore(id.clone(), &site.settings, streams, journal)
+        .ok_or(Refusal::TooManySessions)?;
+    let session = Arc::clone(source.session());
+    session.set_revision(record.revision.as_deref().and_then(Revision::parse));
+    tracing::info!(open = posts.len(), "the session of a host goes on after a restart");
+    let mut inbox: Vec<InboundMessage> = Vec::new();
+    for message in record.messages() {
+        let post = PostTicket::new(Arc::clone(&session), NO_STREAM, None);
+        inbox.push(InboundMessage { message, post: Some(post) });
+    }
+    for RecordedPost { stream, open } in posts {
+        for message in open {
+            let post = PostTicket::repeated(Arc::clone(&session), stream.stream);
+            inbox.push(InboundMessage { message, post: Some(post) });
+        }
+    }
+    site.hosts.send(Host::restored(source, inbox)).await.map_err(|_| Refusal::Draining)?;
+    Ok(session)
+}
+
+/// A stream that does not exist: responses onto it are for nobody.
+const NO_STREAM: StreamId = StreamId::NONE;
+
+/// A number above all that earlier processes gave to events and streams of the session.
+fn number_base() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 17) << 16
+}

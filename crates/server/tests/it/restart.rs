@@ -1,0 +1,220 @@
+//! A session outlives the process that began it, if it is recorded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_server::{HttpSettings, SessionStore, SessionStoreFuture, StoredSession};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::http_client::{HttpClient, TestEvent, soon};
+use crate::test_server::{Report, TestServer, notification, request, result};
+
+/// Remembers sessions in memory, for several listeners in turn.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<HashMap<String, StoredSession>>>);
+
+impl SessionStore for Memory {
+    fn save<'a>(&'a self, session: &'a str, record: Vec<u8>, _: Duration) -> SessionStoreFuture<'a, ()> {
+        self.0.lock().entry(session.to_owned()).or_default().record = record;
+        Box::pin(async { Ok(()) })
+    }
+
+    fn append<'a>(
+        &'a self,
+        session: &'a str,
+        entries: Vec<Vec<u8>>,
+        _: Duration,
+    ) -> SessionStoreFuture<'a, ()> {
+        self.0.lock().entry(session.to_owned()).or_default().journal.extend(entries);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn touch<'a>(&'a self, _: &'a str, _: Duration) -> SessionStoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn load<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, Option<StoredSession>> {
+        let found = self.0.lock().get(session).cloned();
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn remove<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, ()> {
+        self.0.lock().remove(session);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Memory {
+    async fn start(&self) -> TestServer {
+        TestServer::start_with(HttpSettings::new().with_session_store(Arc::new(self.clone()))).await
+    }
+
+    /// Waits until something is stored.
+    async fn wait_until(&self, holds: impl Fn(&HashMap<String, StoredSession>) -> bool) {
+        soon(async {
+            while !holds(&self.0.lock()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Waits until this many entries are in the journal of the only session.
+    async fn wait_for_entries(&self, count: usize) {
+        self.wait_until(|sessions| sessions.values().any(|session| session.journal.len() == count)).await;
+    }
+
+    async fn wait_for_record(&self, part: &str) {
+        self.wait_until(|sessions| {
+            sessions.values().any(|session| String::from_utf8_lossy(&session.record).contains(part))
+        })
+        .await;
+    }
+}
+
+/// Begins the session of a host, which is recorded when this returns.
+async fn begin(memory: &Memory, server: &TestServer) -> HttpClient {
+    let host = server.initialize("2025-11-25").await;
+    memory.wait_for_record("2025-11-25").await;
+    host
+}
+
+#[tokio::test]
+async fn a_session_goes_on_in_the_next_process() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    for (id, method, params) in [
+        (1, "logging/setLevel", json!({"level": "error"})),
+        (2, "resources/subscribe", json!({"uri": "x://a"})),
+        (3, "resources/subscribe", json!({"uri": "x://b"})),
+        (4, "resources/unsubscribe", json!({"uri": "x://a"})),
+    ] {
+        host.post(&request(id, method, params)).await.expect_json(200).await;
+    }
+    memory.wait_for_record("x://b").await;
+    first.kill().await;
+    let mut second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let echoed = host.post(&request(5, "echo", json!({"a": 1}))).await.expect_json(200).await;
+    assert_eq!(echoed, result(5, json!({"a": 1})));
+    // What the host has set was set again, before anything else, and nobody heard of it.
+    for method in ["logging/setLevel", "resources/subscribe", "echo"] {
+        second.expect_next_arrival(method).await;
+    }
+    let mut events = host.get().await.expect_events();
+    host.post(&notification("notifications/announce")).await.expect_empty(202).await;
+    assert_eq!(events.message().await["method"], serde_json::Value::Null, "the stream begins with an id");
+    assert_eq!(events.message().await["method"], "notifications/tools/list_changed");
+    // The version is still checked.
+    host.with("mcp-protocol-version", "2025-06-18").get().await.expect_json(400).await;
+}
+
+#[tokio::test]
+async fn a_recorded_request_is_answered_by_the_next_process() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    let mut events = host.post(&request(7, "record", json!({}))).await.expect_events();
+    let begun = events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    first.kill().await;
+    drop(events);
+    let second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let mut resumed = host.with("last-event-id", &begun.id).get().await.expect_events();
+    let TestEvent { id, message } = resumed.next().await.unwrap();
+    assert_eq!(message, result(7, json!({"repeated": true})));
+    resumed.expect_end().await;
+    // Again, in this process and in the next: it is the same response, and nothing is served twice.
+    memory.wait_for_entries(2).await;
+    let mut again = host.with("last-event-id", &begun.id).get().await.expect_events();
+    assert_eq!(again.next().await.unwrap(), TestEvent { id: id.clone(), message: message.clone() });
+    second.kill().await;
+    let mut third = memory.start().await;
+    let host = host.at(third.client.addr());
+    let mut again = host.with("last-event-id", &begun.id).get().await.expect_events();
+    let last = again.next().await.unwrap();
+    assert_eq!(last.message, message);
+    assert_ne!(last.id, id, "an id is that of one event");
+    // The host comes back with an id of the second process as well.
+    let mut again = host.with("last-event-id", &id).get().await.expect_events();
+    assert_eq!(again.next().await.unwrap(), last);
+    host.post(&request(8, "echo", json!({}))).await.expect_json(200).await;
+    third.expect_next_arrival("echo").await;
+}
+
+#[tokio::test]
+async fn a_response_that_was_not_read_is_kept_for_the_host() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    let mut events = host.post(&request("r", "record", json!({}))).await.expect_events();
+    let begun = events.next().await.unwrap();
+    drop(events);
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    memory.wait_for_entries(2).await;
+    first.kill().await;
+    let mut second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let mut resumed = host.with("last-event-id", &begun.id).get().await.expect_events();
+    assert_eq!(resumed.message().await, result("r", json!({"repeated": false})));
+    resumed.expect_end().await;
+    host.post(&request(8, "echo", json!({}))).await.expect_json(200).await;
+    second.expect_next_arrival("echo").await;
+}
+
+#[tokio::test]
+async fn a_canceled_request_is_not_served_again() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    let mut events = host.post(&request(1, "record", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    host.post(&cancel).await.expect_empty(202).await;
+    memory.wait_for_entries(2).await;
+    first.kill().await;
+    let mut second = memory.start().await;
+    let host = host.at(second.client.addr());
+    host.post(&request(2, "echo", json!({}))).await.expect_json(200).await;
+    second.expect_next_arrival("echo").await;
+}
+
+#[tokio::test]
+async fn a_session_that_its_host_has_ended_is_over() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    host.delete().await.expect_empty(204).await;
+    memory.wait_until(HashMap::is_empty).await;
+    let idle = HttpSettings::new()
+        .with_session_store(Arc::new(memory.clone()))
+        .with_idle_timeout(Duration::from_millis(20));
+    let second = TestServer::start_with(idle).await;
+    host.at(second.client.addr()).get().await.expect_json(404).await;
+    // So is one that was idle for too long.
+    second.initialize("2025-11-25").await;
+    memory.wait_for_record("2025-11-25").await;
+    memory.wait_until(HashMap::is_empty).await;
+}
+
+/// Hosts that accept no event stream cannot come back, so they get JSON as ever.
+#[tokio::test]
+async fn a_request_that_cannot_be_resumed_is_answered_with_json() {
+    let memory = Memory::default();
+    let mut server = memory.start().await;
+    let host = begin(&memory, &server).await.with("accept", "application/json");
+    let call = request(1, "record", json!({}));
+    let posting = tokio::spawn({
+        let host = host.clone();
+        async move { host.post(&call).await.expect_json(200).await }
+    });
+    server.expect(Report::Arrived("record".into())).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    assert_eq!(posting.await.unwrap(), result(1, json!({"repeated": false})));
+    assert!(memory.0.lock().values().all(|session| session.journal.is_empty()));
+}
