@@ -55,7 +55,7 @@ mod relay;
 mod trace;
 
 pub use bowline_proto::server::UNREACHABLE;
-pub use bowline_server::{Host, HttpListener, HttpSettings};
+pub use bowline_server::{Host, HttpListener, HttpSettings, IdleWatch};
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;

@@ -21,6 +21,7 @@ mod delete;
 mod end_session;
 mod event_body;
 mod get;
+mod idle_watch;
 mod listener;
 mod post;
 mod refusal;
@@ -36,6 +37,7 @@ mod sse;
 mod stateless;
 mod ticket;
 
+pub use idle_watch::IdleWatch;
 pub use listener::HttpListener;
 pub(crate) use request_body::BodyMemory;
 pub(crate) use session::HttpSession;

@@ -38,7 +38,7 @@ mod stdout;
 
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
-pub use http::{HttpListener, HttpSettings};
+pub use http::{HttpListener, HttpSettings, IdleWatch};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use stateless::{StatelessRequest, StatelessRequests};

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::idle_watch::OpenSession;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
@@ -40,6 +41,8 @@ pub(crate) struct HttpSession {
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
+    /// Counts this session as open.
+    _open: OpenSession,
 }
 
 /// The transports, which have endpoints of their own.
@@ -75,6 +78,7 @@ impl HttpSession {
         settings: &HttpSettings,
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
+        open: OpenSession,
     ) -> Self {
         Self {
             id,
@@ -89,6 +93,7 @@ impl HttpSession {
             on_lost_request: OnceLock::new(),
             sessions,
             stall_timeout: settings.stall_timeout,
+            _open: open,
         }
     }
 

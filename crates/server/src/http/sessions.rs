@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
+use super::idle_watch::OpenSessions;
 use super::session::{HttpSession, SessionId, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
@@ -16,6 +17,7 @@ use super::source::{HttpSource, MAX_QUEUED_POSTS};
 #[derive(Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    open: OpenSessions,
 }
 
 impl Sessions {
@@ -27,17 +29,24 @@ impl Sessions {
             return None;
         }
         let id = SessionId::random();
-        let session = Arc::new(HttpSession::new((id.clone(), kind), settings, sender, Arc::downgrade(self)));
+        let identity = (id.clone(), kind);
+        let session = HttpSession::new(identity, settings, sender, Arc::downgrade(self), self.open.count());
+        let session = Arc::new(session);
         by_id.insert(id, Arc::clone(&session));
         Some(HttpSource::new(session, posts))
     }
 
     /// Begins a session for one request, which no host can name and which is not counted.
-    pub(crate) fn begin_stateless(settings: &HttpSettings) -> Arc<HttpSession> {
+    pub(crate) fn begin_stateless(&self, settings: &HttpSettings) -> Arc<HttpSession> {
         // It has no further messages.
         let (sender, _) = mpsc::channel(1);
         let identity = (SessionId::none(), SessionKind::Stateless);
-        Arc::new(HttpSession::new(identity, settings, sender, Weak::new()))
+        Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), self.open.count()))
+    }
+
+    /// The number of sessions that are being served.
+    pub(crate) fn open(&self) -> &OpenSessions {
+        &self.open
     }
 
     /// Finds a session of this kind that has not ended.
