@@ -17,7 +17,6 @@ use super::event_body::{EventBody, StreamReader};
 use super::post::{Post, dropped_error, wait_for_first};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
-use super::sessions::Sessions;
 use super::site::Site;
 use super::ticket::PostTicket;
 use crate::link::HostLink;
@@ -56,7 +55,7 @@ pub(crate) async fn serve_stateless(
         return Err(Refusal::Accept);
     }
     let permit = admit(site, &id)?;
-    let session = Sessions::begin_stateless(&site.settings);
+    let session = site.sessions.begin_stateless(&site.settings);
     // GW-09: however this ends, the request ends with it.
     let end = EndSession::new(Arc::clone(&session), Some(permit));
     let link = HostLink::on_http(&session);
