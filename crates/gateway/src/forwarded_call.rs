@@ -16,15 +16,13 @@ use crate::trace;
 #[derive(Clone, Copy)]
 pub(crate) struct ForwardedCall<'a> {
     pub(crate) client: &'a Client,
-    /// The configured time limits of the server.
-    pub(crate) timeouts: &'a Timeouts,
     /// Takes the progress of the request.
     pub(crate) queue: &'a Arc<HostQueue>,
 }
 
 impl ForwardedCall<'_> {
     /// Sends the request and waits for its result. Progress is delivered while `open` lives, with
-    /// the token of the host. `polls_tasks` says that the host follows tasks itself.
+    /// the token of the host.
     ///
     /// Dropping the future cancels the request on the server.
     pub(crate) async fn send(
@@ -32,12 +30,8 @@ impl ForwardedCall<'_> {
         open: &Arc<OpenCall>,
         method: &str,
         params: Option<Json>,
-        polls_tasks: bool,
+        mut options: CallOptions,
     ) -> Result<Json> {
-        let mut options = call_options(self.timeouts);
-        if polls_tasks {
-            options = options.raw();
-        }
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
         if let Some(token) = token {
             let (queue, open) = (Arc::clone(self.queue), Arc::downgrade(open));

@@ -62,7 +62,8 @@ Examples:
   bowline serve --stdio                    all configured servers, for the host that starts this
   bowline serve --stdio files docs         these two
   bowline serve                            for hosts on this machine, at http://127.0.0.1:7355/mcp
-  bowline serve --socket /run/user/1000/bowline.sock")]
+  bowline serve --socket /run/user/1000/bowline.sock
+  bowline serve --print-unit systemd       how systemd runs it; the output says where to save it")]
 pub(crate) struct ServeArgs {
     /// Configured names, or URLs [default: all that are configured]
     #[arg(value_name = "SERVER")]
@@ -76,8 +77,20 @@ pub(crate) struct ServeArgs {
     /// Put the name of its server before every name, and not only where two servers have the same one
     #[arg(long)]
     pub(crate) prefix: bool,
+    /// Print the file with which a service manager runs this command, and do nothing else
+    #[arg(long, value_name = "MANAGER", conflicts_with = "stdio")]
+    pub(crate) print_unit: Option<UnitKind>,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
+}
+
+/// The service managers that can run `bowline serve`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum UnitKind {
+    /// A user unit of systemd.
+    Systemd,
+    /// A launch agent of launchd on macOS.
+    Launchd,
 }
 
 /// How hosts reach a socket.

@@ -12,6 +12,7 @@ mod front;
 #[path = "serve/front_absent.rs"]
 mod front;
 mod listen;
+mod unit;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,15 +20,16 @@ use std::time::Duration;
 use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, UnitKind};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::stderr;
+use crate::print::{self, stderr};
 use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
+use unit::ServiceState;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
@@ -42,6 +44,9 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             "no server can be served",
             "see `bowline status` for what is configured, and why it is left out",
         ));
+    }
+    if let Some(kind) = args.print_unit {
+        return print_unit(kind, settings);
     }
     if args.stdio && !args.alone && front::run(&args, settings, &enabled).await == FrontOutcome::Served {
         stderr::drain();
@@ -59,11 +64,13 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     let _pid_file = record_daemon(&args, settings, &enabled)?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
+    unit::notify(&*settings.env, ServiceState::Ready);
     let Configured { gateway, logins } = build_gateway(enabled, &args, settings, &serving);
     match listener {
         None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
+            let environment = &*settings.env;
             let idle = wait_until_idle(http.idle_watch(), args.listen.exit_when_idle);
             let run = |stop| async move {
                 let stop = async {
@@ -72,6 +79,10 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
                         () = idle => {}
                     }
                 };
+                let stop = async {
+                    stop.await;
+                    unit::notify(environment, ServiceState::Stopping);
+                };
                 gateway.serve_hosts(http, drain, stop).await;
             };
             serving.drive(logins, run).await;
@@ -79,6 +90,32 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     }
     stderr::drain();
     Ok(Exit::Ok)
+}
+
+/// Prints how a service manager runs the command that was given.
+fn print_unit(kind: UnitKind, settings: &Settings) -> Outcome {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::usage(format!("it is not known where this program is: {error}")))?;
+    let path = settings.env.var("PATH");
+    let given: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into()).collect();
+    let args = without_print_unit(&given);
+    let service = unit::Service { program: &program, args: &args, path: path.as_deref() };
+    print::write_stdout_bytes(unit::print(kind, &service).as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+/// The arguments without `--print-unit` and its value.
+fn without_print_unit(args: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == "--print-unit" {
+            args.next();
+        } else if !arg.starts_with("--print-unit=") {
+            kept.push(arg.clone());
+        }
+    }
+    kept
 }
 
 /// Resolves when there has been no host for `limit`, or never.

@@ -12,13 +12,14 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::members::{Members, MembersHandler, Recipient};
+use super::members::{CallHandler, Members, MembersHandler, QuestionObserver, Recipient};
 use super::shared_calls::{SharedCalls, SharedHandler};
-use super::upstream::Identity;
+use super::upstream::{Identity, SessionLink};
 use crate::catalog::{FeedTarget, ServerFeed, feed};
 use crate::error_response::{self, ConnectionState};
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
+use crate::open_calls::OpenCall;
 
 /// A client of one server, with its queues.
 pub(super) struct Connection {
@@ -33,6 +34,8 @@ pub(super) struct Connection {
     pub(super) feed: watch::Receiver<ServerFeed>,
     /// Whether several sessions may use it.
     pub(super) is_shared: bool,
+    /// Called for each request of the server, if hosts with sessions use it.
+    on_question: Option<QuestionObserver>,
     /// Notifications of hosts, in order.
     notifications: mpsc::Sender<(Box<str>, Option<Json>)>,
     log_level: watch::Sender<Option<LogLevel>>,
@@ -65,16 +68,18 @@ impl Connection {
     ) -> Result<Arc<Self>, RpcError> {
         let server = &gateway.known.servers()[at];
         let members = Arc::new(Members::new(server.timeouts.max));
-        let shared_calls = Arc::<SharedCalls>::default();
+        let shared_calls = Arc::new(SharedCalls::new(server.timeouts.max));
         let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
+        let mut on_question = None;
         let builder = if identity.session.is_some() {
             let (known, profile) = (Arc::clone(&gateway.known), identity.profile());
             let handler = MembersHandler {
                 members: Arc::clone(&members),
                 capabilities: identity.capabilities_for(is_shared),
                 response_timeout: server.timeouts.max,
-                on_question: Box::new(move || known.remember_question(at, profile)),
+                on_question: Arc::new(move || known.remember_question(at, profile)),
             };
+            on_question = Some(Arc::clone(&handler.on_question));
             // The host speaks a legacy revision. A server that speaks both eras offers it more in the
             // same era.
             builder.begin_with(Era::Legacy).handler(handler)
@@ -118,6 +123,7 @@ impl Connection {
             queue,
             feed: feed_receiver,
             is_shared,
+            on_question,
             notifications,
             log_level,
             hooks: Mutex::new(Some(hooks)),
@@ -125,6 +131,18 @@ impl Connection {
             ended,
             usage: Mutex::new(Usage { users: 0, idle_since: Instant::now(), is_closing: false }),
         }))
+    }
+
+    /// The handler for what the server asks because of one call of a session, where the server says
+    /// that. `None` if all calls are those of one session: then it does not matter.
+    pub(super) fn call_handler(
+        &self,
+        call: &Arc<OpenCall>,
+        session: Option<&SessionLink>,
+        response_timeout: Duration,
+    ) -> Option<CallHandler> {
+        let (session, on_question) = (session?.clone(), self.on_question.clone()?);
+        self.is_shared.then(|| CallHandler::new(call, session, on_question, response_timeout))
     }
 
     /// Uses the connection. `None` if it is being closed.

@@ -144,7 +144,47 @@ pub(super) struct MembersHandler {
     /// nothing waits forever.
     pub(super) response_timeout: Duration,
     /// Called for each request of the server.
-    pub(super) on_question: Box<dyn Fn() + Send + Sync>,
+    pub(super) on_question: QuestionObserver,
+}
+
+/// Called for each request of a server.
+pub(super) type QuestionObserver = Arc<dyn Fn() + Send + Sync>;
+
+/// Handles what a shared server asks because of one call, where the server says that: on the stream of
+/// the call, or in a result that requires input.
+pub(super) struct CallHandler {
+    call: Weak<OpenCall>,
+    session: SessionLink,
+    on_question: QuestionObserver,
+    response_timeout: Duration,
+}
+
+impl CallHandler {
+    pub(super) fn new(
+        call: &Arc<OpenCall>,
+        session: SessionLink,
+        on_question: QuestionObserver,
+        response_timeout: Duration,
+    ) -> Self {
+        Self { call: Arc::downgrade(call), session, on_question, response_timeout }
+    }
+}
+
+impl Handler for CallHandler {
+    fn capabilities(&self) -> Json {
+        // Those of the connection count.
+        Json::empty_object()
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(async move {
+            (self.on_question)();
+            match self.call.upgrade() {
+                Some(call) => ask(&self.session, Some(call), &request, self.response_timeout).await,
+                None => Err(out_of_order("the host has canceled the call")),
+            }
+        })
+    }
 }
 
 impl Handler for MembersHandler {
@@ -160,23 +200,33 @@ impl Handler for MembersHandler {
                 Recipient::Unclear => return Err(unclear_recipient()),
                 Recipient::Nobody => return Err(out_of_order("no host is there")),
             };
-            let answer = async {
-                // A server may send requests as soon as its own handshake is done; the host gets
-                // them only after its own.
-                if !session.handshake.wait_until_ready().await {
-                    return Err(out_of_order("the host was turned away"));
-                }
-                match call {
-                    Some(call) => call.request.send_request(&request.method, &request.params).await,
-                    None => session.link.send_request(&request.method, &request.params).await,
-                }
-            };
-            timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {
-                tracing::warn!(method = %request.method, "the host did not answer the server in time");
-                Err(error_response::host_timeout())
-            })
+            ask(&session, call, &request, self.response_timeout).await
         })
     }
+}
+
+/// Asks a host what a server asks, and waits for its answer.
+async fn ask(
+    session: &SessionLink,
+    call: Option<Arc<OpenCall>>,
+    request: &ServerRequest,
+    response_timeout: Duration,
+) -> HandlerResult {
+    let answer = async {
+        // A server may send requests as soon as its own handshake is done; the host gets them only
+        // after its own.
+        if !session.handshake.wait_until_ready().await {
+            return Err(out_of_order("the host was turned away"));
+        }
+        match call {
+            Some(call) => call.request.send_request(&request.method, &request.params).await,
+            None => session.link.send_request(&request.method, &request.params).await,
+        }
+    };
+    timeout(response_timeout, answer).await.unwrap_or_else(|_| {
+        tracing::warn!(method = %request.method, "the host did not answer the server in time");
+        Err(error_response::host_timeout())
+    })
 }
 
 /// The error for a request of a server that several hosts share.

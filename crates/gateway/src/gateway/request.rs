@@ -16,7 +16,7 @@ use super::upstream::{Upstream, Upstreams};
 use crate::catalog::{Snapshot, Target};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
-use crate::forwarded_call::ForwardedCall;
+use crate::forwarded_call::{ForwardedCall, call_options};
 use crate::open_calls::OpenCall;
 
 impl HostSession {
@@ -203,12 +203,13 @@ impl CallOrigin for Arc<OpenCall> {
         };
         let connected = upstream.connected()?;
         let sent = connected.members.begin(upstream.member(), self);
-        let call = ForwardedCall {
-            client: &connected.client,
-            timeouts: &upstream.server.timeouts,
-            queue: &connected.queue,
-        };
-        let result = call.send(self, method, params, false).await;
+        let timeouts = &upstream.server.timeouts;
+        let mut options = call_options(timeouts);
+        if let Some(handler) = connected.call_handler(self, upstream.session(), timeouts.max) {
+            options = options.handler(handler);
+        }
+        let call = ForwardedCall { client: &connected.client, queue: &connected.queue };
+        let result = call.send(self, method, params, options).await;
         let is_done = match &result {
             Ok(_) => true,
             Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,

@@ -5,32 +5,30 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline::types::code;
 use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
+use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Owner};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::questions::CallQuestions;
 
-/// The calls that are open on one shared connection.
-#[derive(Default)]
+/// The calls that are open on one shared connection. Each counts as the call of another host.
 pub(super) struct SharedCalls(Mutex<Calls>);
 
-#[derive(Default)]
 struct Calls {
+    owners: CallOwners<u64>,
     open: HashMap<u64, CallQuestions>,
-    next_key: u64,
-    /// When the last call ended without a response, for whose host the server may still ask.
-    last_canceled: Option<Instant>,
+    next_host: u64,
 }
 
 /// One open call. Dropping it before [`SharedCall::finish`] means that it was canceled.
 pub(super) struct SharedCall {
     calls: Arc<SharedCalls>,
-    key: u64,
-    is_finished: bool,
+    host: u64,
+    key: CallKey,
+    end: CallEnd,
 }
 
 /// The handler of a shared connection, for what is not known to belong to a call.
@@ -40,57 +38,55 @@ pub(super) struct SharedHandler {
     pub(super) capabilities: Json,
 }
 
-/// For how long after a cancellation a question may be for the call that was canceled.
-const CANCELED_CALL_TIME: Duration = Duration::from_secs(5);
-
 impl SharedCalls {
+    /// Begins without calls. The server may be working on a canceled one during `abandoned_for`.
+    pub(super) fn new(abandoned_for: Duration) -> Self {
+        let owners = CallOwners::new(abandoned_for);
+        Self(Mutex::new(Calls { owners, open: HashMap::new(), next_host: 0 }))
+    }
+
     /// Adds a call.
     pub(super) fn open(self: &Arc<Self>, questions: CallQuestions) -> SharedCall {
         let mut calls = self.0.lock();
-        let key = calls.next_key;
-        calls.next_key += 1;
-        calls.open.insert(key, questions);
-        SharedCall { calls: Arc::clone(self), key, is_finished: false }
+        let host = calls.next_host;
+        calls.next_host += 1;
+        calls.owners.join(host);
+        let key = calls.owners.begin(host);
+        calls.open.insert(host, questions);
+        SharedCall { calls: Arc::clone(self), host, key, end: CallEnd::Abandoned }
     }
 
     /// The call that a question belongs to, or why there is none.
     // GW-15
     fn find_asking(&self, now: Instant) -> Result<CallQuestions, &'static str> {
         let calls = self.0.lock();
-        let mut open = calls.open.values();
-        match (open.next(), open.next()) {
-            (None, _) => Err(
-                "no call is open that the question could belong to, and it reaches the host of a call only",
+        match calls.owners.owner(now) {
+            Owner::Host { host, .. } => calls.open.get(&host).cloned().ok_or(NO_CALL),
+            Owner::Nobody => Err(NO_CALL),
+            Owner::Unclear => Err(
+                "several calls are open, or may still run after they were canceled, and the question does \
+                 not say to which of them it belongs",
             ),
-            (Some(_), Some(_)) => {
-                Err("several calls are open, and the question does not say to which of them it belongs")
-            }
-            (Some(_), None)
-                if calls.last_canceled.is_some_and(|canceled| now < canceled + CANCELED_CALL_TIME) =>
-            {
-                Err(
-                    "a call was canceled a moment ago, and the question does not say that it belongs to another",
-                )
-            }
-            (Some(only), None) => Ok(only.clone()),
         }
     }
 }
 
+const NO_CALL: &str =
+    "no call is open that the question could belong to, and it reaches the host of a call only";
+
 impl SharedCall {
     /// Ends the call, which has its response.
     pub(super) fn finish(mut self) {
-        self.is_finished = true;
+        self.end = CallEnd::Answered;
     }
 }
 
 impl Drop for SharedCall {
     fn drop(&mut self) {
         let mut calls = self.calls.0.lock();
-        calls.open.remove(&self.key);
-        if !self.is_finished {
-            calls.last_canceled = Some(Instant::now());
-        }
+        calls.open.remove(&self.host);
+        calls.owners.end(self.key, self.end, Instant::now());
+        calls.owners.leave(self.host);
     }
 }
 
@@ -119,7 +115,8 @@ mod tests {
     // GW-15
     #[tokio::test]
     async fn a_question_belongs_to_the_only_open_call() {
-        let calls = Arc::<SharedCalls>::default();
+        let working = Duration::from_secs(60);
+        let calls = Arc::new(SharedCalls::new(working));
         let open = || calls.open(CallQuestions::new(true).0);
         let found = |at| calls.find_asking(at).map(drop);
         let now = Instant::now();
@@ -131,9 +128,9 @@ mod tests {
         one.finish();
         assert_eq!(found(now), Ok(()));
         drop(two);
+        assert!(found(now).unwrap_err().starts_with("no call is open"), "only the canceled one can be meant");
         let _three = open();
-        let canceled = Instant::now();
-        assert!(found(now).unwrap_err().starts_with("a call was canceled"));
-        assert_eq!(found(canceled + CANCELED_CALL_TIME), Ok(()));
+        assert!(found(now).unwrap_err().starts_with("several calls are open"));
+        assert_eq!(found(Instant::now() + working), Ok(()));
     }
 }

@@ -221,6 +221,11 @@ impl Upstream {
         self.member
     }
 
+    /// The link to the session of the host, if it has one.
+    pub(super) fn session(&self) -> Option<&SessionLink> {
+        self.identity.session.as_ref()
+    }
+
     /// Counts a call while the permit lives. `None` if there are too many.
     pub(super) fn count_call(&self) -> Option<SemaphorePermit<'_>> {
         self.calls.try_acquire().ok()

@@ -8,7 +8,7 @@ use bowline_server::OpenRequest;
 
 use super::HostSession;
 use super::upstream::Upstream;
-use crate::forwarded_call::ForwardedCall;
+use crate::forwarded_call::{ForwardedCall, call_options};
 use crate::open_calls::OpenCall;
 use crate::{error_response, handshake};
 
@@ -69,9 +69,12 @@ impl HostSession {
         {
             return Err(refused);
         }
-        let forwarded =
-            ForwardedCall { client, timeouts: &self.relay.server.timeouts, queue: &upstream.queue };
-        let result = forwarded.send(open, method, params, upstream.host_declares_tasks).await;
+        let forwarded = ForwardedCall { client, queue: &upstream.queue };
+        let mut options = call_options(&self.relay.server.timeouts);
+        if upstream.host_declares_tasks {
+            options = options.raw();
+        }
+        let result = forwarded.send(open, method, params, options).await;
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().current();

@@ -110,9 +110,8 @@ impl TestServer {
     /// Expects that this request arrives next.
     pub(crate) async fn expect_next_arrival(&mut self, method: &str) {
         loop {
-            match self.next_report().await {
-                Report::Arrived(arrived) => return assert_eq!(arrived, method),
-                _ => continue,
+            if let Report::Arrived(arrived) = self.next_report().await {
+                return assert_eq!(arrived, method);
             }
         }
     }
