@@ -14,6 +14,9 @@ pub struct StoredSessions(EncryptedStore);
 
 /// Most entries that the journal of a session keeps. Each call that may have effects has two.
 const MAX_ENTRIES: u64 = 2 * 1024;
+/// How long the journal of a session is kept after its last entry, at least. Without the record of its
+/// session it is of no use to anybody.
+const JOURNAL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes that the journal of a session keeps.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -66,6 +69,8 @@ impl SessionStore for StoredSessions {
         entries: Vec<Vec<u8>>,
         lifetime: Duration,
     ) -> SessionStoreFuture<'a, ()> {
+        // Only the record is renewed while a session is in use, and a call may be open for long.
+        let lifetime = lifetime.max(JOURNAL_LIFETIME);
         Box::pin(async move { self.append_to(journal_log(session), &entries, MAX_ENTRIES, lifetime).await })
     }
 

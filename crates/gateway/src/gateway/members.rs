@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bowline::types::{LogLevel, code};
 use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
-use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Owner};
+use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Lingering, Owner};
 use bowline_proto::server::session::out_of_order;
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -47,6 +47,9 @@ pub(super) enum Recipient {
     Nobody,
 }
 
+/// How long a server may still speak of a call that it has answered.
+const ANSWERED_CALL_TIME: Duration = Duration::from_secs(10);
+
 /// A call that was sent to the server. Dropping it without [`SentCall::answered`] says that the
 /// server may still be working on it.
 pub(super) struct SentCall<'a> {
@@ -57,9 +60,9 @@ pub(super) struct SentCall<'a> {
 
 impl Members {
     /// Begins without members. The server may be working on a call that nobody waits for during
-    /// `abandoned_for`.
-    pub(super) fn new(abandoned_for: Duration) -> Self {
-        let owners = CallOwners::new(abandoned_for);
+    /// `abandoned`.
+    pub(super) fn new(abandoned: Duration) -> Self {
+        let owners = CallOwners::new(Lingering { answered: ANSWERED_CALL_TIME, abandoned });
         Self(Mutex::new(State { owners, members: HashMap::new(), calls: HashMap::new() }))
     }
 

@@ -214,10 +214,11 @@ impl CallOrigin for Arc<OpenCall> {
             Ok(_) => true,
             Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
         };
+        // What the server said during the call belongs to it.
+        connected.queue.wait_until_delivered().await;
         if is_done {
             sent.answered();
         }
-        connected.queue.wait_until_delivered().await;
         match result {
             Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
             Err(error) => Err(upstream.error_response(&connected.client, &error)),

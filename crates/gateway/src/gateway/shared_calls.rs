@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bowline::types::code;
 use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
-use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Owner};
+use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Lingering, Owner};
 use parking_lot::Mutex;
 
 use super::questions::CallQuestions;
@@ -41,7 +41,8 @@ pub(super) struct SharedHandler {
 impl SharedCalls {
     /// Begins without calls. The server may be working on a canceled one during `abandoned_for`.
     pub(super) fn new(abandoned_for: Duration) -> Self {
-        let owners = CallOwners::new(abandoned_for);
+        let lingering = Lingering { answered: ANSWERED_CALL_TIME, abandoned: abandoned_for };
+        let owners = CallOwners::new(lingering);
         Self(Mutex::new(Calls { owners, open: HashMap::new(), next_host: 0 }))
     }
 
@@ -70,6 +71,10 @@ impl SharedCalls {
         }
     }
 }
+
+/// How long a question may be about a call that was answered: it may have been asked before. Longer
+/// would refuse what the next call of the same host asks.
+const ANSWERED_CALL_TIME: Duration = Duration::from_millis(200);
 
 const NO_CALL: &str =
     "no call is open that the question could belong to, and it reaches the host of a call only";
@@ -126,8 +131,13 @@ mod tests {
         let two = open();
         assert!(found(now).unwrap_err().starts_with("several calls are open"));
         one.finish();
-        assert_eq!(found(now), Ok(()));
+        assert!(
+            found(now).unwrap_err().starts_with("several calls are open"),
+            "it may be an earlier question"
+        );
+        assert_eq!(found(Instant::now() + ANSWERED_CALL_TIME), Ok(()));
         drop(two);
+        let now = Instant::now() + ANSWERED_CALL_TIME;
         assert!(found(now).unwrap_err().starts_with("no call is open"), "only the canceled one can be meant");
         let _three = open();
         assert!(found(now).unwrap_err().starts_with("several calls are open"));

@@ -2,7 +2,7 @@
 //!
 //! A legacy server does not say which call a request or a log message of its own is about. So it is
 //! about a host only if it cannot be about another one: every call that the server may still be
-//! working on is a call of that host.
+//! working on, or has just answered, is a call of that host.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -13,12 +13,19 @@ use std::time::{Duration, Instant};
 pub struct CallOwners<H> {
     hosts: BTreeSet<H>,
     open: BTreeMap<CallKey, H>,
-    /// Hosts with a call that ended without a response, and until when the server may be working on
-    /// it: a cancellation is a request, which servers may ignore.
-    abandoned: HashMap<H, Instant>,
-    /// How long a server may be working on a call that nobody waits for.
-    abandoned_for: Duration,
+    /// Hosts with a call that has ended, and until when the server may still speak of it.
+    ended: HashMap<H, Instant>,
+    lingering: Lingering,
     last_key: u64,
+}
+
+/// How long a server may still speak of a call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Lingering {
+    /// If it has responded. What it said before its response may be handled after it.
+    pub answered: Duration,
+    /// If it has not: a cancellation is a request, which servers may ignore.
+    pub abandoned: Duration,
 }
 
 /// One open call. Later calls are greater.
@@ -28,7 +35,7 @@ pub struct CallKey(u64);
 /// Whether the server has responded to a call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It has, or was never sent the call. It is done with it.
+    /// It has, or was never sent the call.
     Answered,
     /// It may be working on it.
     Abandoned,
@@ -51,16 +58,9 @@ pub enum Owner<H> {
 }
 
 impl<H: Copy + Ord + Hash> CallOwners<H> {
-    /// Begins without hosts. A server may be working on a call that nobody waits for during
-    /// `abandoned_for`.
-    pub fn new(abandoned_for: Duration) -> Self {
-        Self {
-            hosts: BTreeSet::new(),
-            open: BTreeMap::new(),
-            abandoned: HashMap::new(),
-            abandoned_for,
-            last_key: 0,
-        }
+    /// Begins without hosts.
+    pub fn new(lingering: Lingering) -> Self {
+        Self { hosts: BTreeSet::new(), open: BTreeMap::new(), ended: HashMap::new(), lingering, last_key: 0 }
     }
 
     /// Adds a host.
@@ -85,17 +85,21 @@ impl<H: Copy + Ord + Hash> CallOwners<H> {
     /// Ends a call.
     pub fn end(&mut self, call: CallKey, end: CallEnd, now: Instant) {
         let Some(host) = self.open.remove(&call) else { return };
-        if end == CallEnd::Abandoned {
-            self.abandoned.retain(|_, until| *until > now);
-            self.abandoned.insert(host, now + self.abandoned_for);
-        }
+        let until = now
+            + match end {
+                CallEnd::Answered => self.lingering.answered,
+                CallEnd::Abandoned => self.lingering.abandoned,
+            };
+        self.ended.retain(|_, until| *until > now);
+        let latest = self.ended.entry(host).or_insert(until);
+        *latest = until.max(*latest);
     }
 
     /// Whom a message of the server is for that belongs to no known call.
     // GW-15
     pub fn owner(&self, now: Instant) -> Owner<H> {
-        let abandoned = self.abandoned.iter().filter(|(_, until)| **until > now).map(|(host, _)| *host);
-        let mut working = self.open.values().copied().chain(abandoned);
+        let ended = self.ended.iter().filter(|(_, until)| **until > now).map(|(host, _)| *host);
+        let mut working = self.open.values().copied().chain(ended);
         let host = match working.next() {
             Some(first) if working.all(|other| other == first) => first,
             Some(_) => return Owner::Unclear,

@@ -127,16 +127,23 @@ impl<W> EventStreams<W> {
         PushOutcome::Stored
     }
 
+    /// Whether the stream is that of an open POST which may be answered with an event stream.
+    pub fn accepts_stream(&self, stream: StreamId) -> bool {
+        let post = self.streams.get(&stream).and_then(|state| state.post.as_ref());
+        post.is_some_and(|post| post.format == PostFormat::Any)
+    }
+
     /// Lets the host resume the stream of a POST from now on: what the POST says first is that it is
-    /// a stream. `false` if the host accepts no stream, or the POST has ended.
-    pub fn begin_stream(&mut self, stream: StreamId) -> bool {
-        let Some(state) = self.streams.get_mut(&stream) else { return false };
-        let Some(post) = state.post.as_mut().filter(|post| post.format == PostFormat::Any) else {
-            return false;
-        };
-        post.is_stream = true;
+    /// a stream. Without effect if it may not be one.
+    pub fn begin_stream(&mut self, stream: StreamId) {
+        if !self.accepts_stream(stream) {
+            return;
+        }
+        let Some(state) = self.streams.get_mut(&stream) else { return };
+        if let Some(post) = &mut state.post {
+            post.is_stream = true;
+        }
         self.wakeups.extend(state.reader.as_mut().and_then(|reader| reader.waiter.take()));
-        true
     }
 
     /// Ends a request of a POST that has no response.

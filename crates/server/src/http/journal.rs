@@ -1,9 +1,11 @@
 //! Records the sessions of a listener, in order and without holding up what they do.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_proto::server::event_streams::StreamId;
 use bowline_proto::server::session_journal::{JournalEntry, SessionRecord};
 use bowline_proto::wire::{Json, method};
 use parking_lot::Mutex;
@@ -21,6 +23,8 @@ pub(crate) struct Journal {
     store: Arc<dyn SessionStore>,
     commands: mpsc::Sender<Command>,
     lifetime: Duration,
+    /// Until when the store is not waited for.
+    suspended_until: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Records one session.
@@ -36,6 +40,10 @@ struct State {
     record: Option<SessionRecord>,
     /// When the lifetime of what is stored began.
     touched: Instant,
+    /// How many entries were appended so far.
+    appended: u64,
+    /// The requests without a response, by stream, and when they were appended.
+    open: BTreeMap<StreamId, (Vec<u8>, u64)>,
 }
 
 /// What is to be stored.
@@ -67,8 +75,13 @@ enum Command {
 const MAX_QUEUED_COMMANDS: usize = 4 * 1024;
 /// How many commands are carried out together.
 const MAX_BATCH: usize = 256;
+/// After how many further entries an open request is appended again.
+const MAX_ENTRY_AGE: u64 = 256;
+/// How long nothing is recorded after the store did not answer in time: calls must not wait for it one
+/// after the other.
+const SUSPENSION: Duration = Duration::from_secs(30);
 /// How long a request waits until it is recorded. A store that hangs must not stop everything.
-const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Journal {
     /// Records sessions in `store`, and forgets each after `lifetime` without a sign of it.
@@ -78,7 +91,16 @@ impl Journal {
     pub(crate) fn new(store: Arc<dyn SessionStore>, lifetime: Duration) -> Self {
         let (commands, receiver) = mpsc::channel(MAX_QUEUED_COMMANDS);
         tokio::spawn(write(Arc::clone(&store), receiver, lifetime));
-        Self { store, commands, lifetime }
+        Self { store, commands, lifetime, suspended_until: Arc::default() }
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.suspended_until.lock().is_some_and(|until| Instant::now() < until)
+    }
+
+    fn suspend(&self) {
+        tracing::warn!("the store of sessions does not answer; calls are not recorded for a while");
+        *self.suspended_until.lock() = Some(Instant::now() + SUSPENSION);
     }
 
     /// Records a session that begins.
@@ -91,6 +113,9 @@ impl Journal {
         &self,
         id: &SessionId,
     ) -> Option<(SessionJournal, SessionRecord, Vec<JournalEntry>)> {
+        if self.is_suspended() {
+            return None;
+        }
         let name = name_of(id);
         let loaded = timeout(STORE_TIMEOUT, self.store.load(&name)).await;
         let StoredSession { record, journal } = match loaded {
@@ -100,7 +125,7 @@ impl Journal {
                 return None;
             }
             Err(_) => {
-                tracing::warn!("a session could not be loaded in time");
+                self.suspend();
                 return None;
             }
         };
@@ -123,7 +148,8 @@ impl Journal {
     }
 
     fn session(&self, id: &SessionId, record: Option<SessionRecord>) -> SessionJournal {
-        let state = Mutex::new(State { record, touched: Instant::now() });
+        let state = State { record, touched: Instant::now(), appended: 0, open: BTreeMap::new() };
+        let state = Mutex::new(state);
         SessionJournal { journal: self.clone(), name: name_of(id).into(), state }
     }
 }
@@ -162,16 +188,52 @@ impl SessionJournal {
 
     /// Records an entry, and waits until it is stored. Returns whether it is.
     pub(crate) async fn append(&self, entry: &JournalEntry) -> bool {
+        if self.journal.is_suspended() {
+            return false;
+        }
         let (stored, waiter) = oneshot::channel();
+        let encoded = self.count_entry(entry);
         let command =
-            Command::Append { session: Arc::clone(&self.name), entry: entry.encode(), stored: Some(stored) };
+            Command::Append { session: Arc::clone(&self.name), entry: encoded, stored: Some(stored) };
         let appended = async { self.journal.commands.send(command).await.is_ok() && waiter.await.is_ok() };
-        timeout(STORE_TIMEOUT, appended).await.unwrap_or(false)
+        timeout(STORE_TIMEOUT, appended).await.unwrap_or_else(|_| {
+            self.journal.suspend();
+            false
+        })
     }
 
     /// Records an entry after all earlier ones, without waiting for it to be stored.
     pub(crate) fn append_later(&self, entry: &JournalEntry) {
-        self.send(Command::Append { session: Arc::clone(&self.name), entry: entry.encode(), stored: None });
+        let entry = self.count_entry(entry);
+        self.send(Command::Append { session: Arc::clone(&self.name), entry, stored: None });
+    }
+
+    /// Encodes an entry, and appends requests again that are open for so many entries that the store
+    /// might soon drop them.
+    fn count_entry(&self, entry: &JournalEntry) -> Vec<u8> {
+        let encoded = entry.encode();
+        let mut state = self.state.lock();
+        state.appended += 1;
+        let now = state.appended;
+        match entry {
+            JournalEntry::Open { stream, .. } => drop(state.open.insert(*stream, (encoded.clone(), now))),
+            // A recorded POST has one request.
+            JournalEntry::Response { stream, .. } | JournalEntry::Closed { stream } => {
+                state.open.remove(stream);
+            }
+        }
+        let mut again = Vec::new();
+        for (entry, appended) in state.open.values_mut() {
+            if now - *appended >= MAX_ENTRY_AGE {
+                *appended = now;
+                again.push(entry.clone());
+            }
+        }
+        drop(state);
+        for entry in again {
+            self.send(Command::Append { session: Arc::clone(&self.name), entry, stored: None });
+        }
+        encoded
     }
 
     /// Says that the session is in use.

@@ -164,12 +164,16 @@ impl HttpSession {
         }
     }
 
-    /// Answers a POST with an event stream, from which the host can come back for its response.
-    /// `false` if it cannot: hosts before 2025-11-25 take a stream that begins with nothing for a
-    /// broken one.
-    pub(crate) fn begin_stream(&self, stream: StreamId) -> bool {
+    /// Whether a POST can be answered with an event stream from which the host can come back for its
+    /// response. Hosts before 2025-11-25 take a stream that begins with nothing for a broken one.
+    pub(crate) fn can_resume(&self, stream: StreamId) -> bool {
         self.revision().is_some_and(|revision| revision >= Revision::V2025_11_25)
-            && self.with_streams(|streams| streams.begin_stream(stream))
+            && self.with_streams(|streams| streams.accepts_stream(stream))
+    }
+
+    /// Answers a POST with an event stream.
+    pub(crate) fn begin_stream(&self, stream: StreamId) {
+        self.with_streams(|streams| streams.begin_stream(stream));
     }
 
     /// Takes note of the error with which a request is about to be answered.
@@ -239,11 +243,9 @@ impl HttpSession {
         self.end();
     }
 
-    /// Says that the session is in use, if it is.
+    /// Says that the session has not ended.
     pub(crate) fn touch(&self, now: Instant) {
-        if let Some(journal) = &self.journal
-            && self.activity.lock().open > 0
-        {
+        if let Some(journal) = &self.journal {
             journal.touch(now);
         }
     }

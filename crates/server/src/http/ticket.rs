@@ -64,12 +64,14 @@ impl PostTicket {
         if body.len() > MAX_RECORDED_BODY || self.is_recorded.load(Ordering::Relaxed) {
             return;
         }
-        if !self.session.begin_stream(self.stream) {
+        if !self.session.can_resume(self.stream) {
             return;
         }
         let entry = JournalEntry::Open { stream: self.stream, body: body.clone() };
         if journal.append(&entry).await {
             self.is_recorded.store(true, Ordering::Relaxed);
+            // The host gets an event id only for what is recorded.
+            self.session.begin_stream(self.stream);
         } else {
             tracing::warn!("a call was not recorded before it is executed");
         }

@@ -30,7 +30,7 @@ pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Serv
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
     let mut http = http_settings(args, has_processes);
-    if let Some(sessions) = serve_sessions::open(settings) {
+    if let Some(sessions) = serve_sessions::open(settings).await {
         http = http.with_session_store(sessions);
     }
     #[cfg(unix)]

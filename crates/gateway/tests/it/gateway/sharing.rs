@@ -90,6 +90,33 @@ async fn gw_15_a_question_of_a_shared_server_reaches_its_host_or_nobody() {
     assert_eq!(server.initialize_count(), 1);
 }
 
+/// GW-15: what a server says about a call is not taken for what it says about another, also if it says
+/// it together with the response or after it.
+#[tokio::test]
+async fn gw_15_what_comes_with_a_response_reaches_no_other_host() {
+    let server = testkit::server().legacy().tool("slow").tool("echo").stdio().await;
+    let start = server.command();
+    let program = Server::stdio("one", start.program.display().to_string()).args(start.args.clone());
+    let program = start.env.iter().fold(program, |program, (name, value)| program.env(name, value.as_str()));
+    let gateway = gateway([program.share(Share::All).build().unwrap()]);
+    let mut one = TestHost::join_with(&gateway, capabilities()).await;
+    let mut two = TestHost::join_with(&gateway, capabilities()).await;
+    hold_call(&mut two, &server.control(), 1).await;
+    for id in 1..5 {
+        result_text(&one.call_tool(id, "echo", json!({})).await);
+        // The call of the first host is answered; that of the second is open.
+        server.send_log_message("emergency", &json!("about the call of the first host"));
+        let question = json!({"message": "of the first?", "requestedSchema": {"type": "object"}});
+        let asked = json!({"jsonrpc": "2.0", "id": format!("q{id}"), "method": "elicitation/create", "params": question});
+        server.send(asked).await;
+        let refused = |received: &testkit::ReceivedMessage| received.body["id"] == format!("q{id}");
+        let answer = server.wait_for(refused, TEST_TIMEOUT).await;
+        assert_eq!(answer.body["error"]["code"], -32600, "{}", answer.body);
+    }
+    assert!(one.is_silent().await && two.is_silent().await);
+}
+
+/// LC-16, SE-12: two conversations share one server, and hear nothing of each other.
 #[tokio::test]
 async fn progress_and_log_messages_of_a_shared_server_reach_their_host() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -100,6 +127,11 @@ async fn progress_and_log_messages_of_a_shared_server_reach_their_host() {
     assert_eq!(two.result("logging/setLevel", json!({"level": "error"})).await, json!({}));
     server.wait_for(|received| received.has_method("logging/setLevel"), TEST_TIMEOUT).await;
     server.wait_until(|server| server.open_streams(testkit::StreamKind::Get) > 0, TEST_TIMEOUT).await;
+    hold_call(&mut two, &server.control(), 2).await;
+    server.send_log_message("info", &json!("not severe enough"));
+    server.send_log_message("error", &json!("it burns"));
+    assert_eq!(two.notification("notifications/message").await["params"]["data"], "it burns");
+    assert!(one.is_silent().await);
     let call = json!({"name": "slow", "arguments": {"ms": 20, "steps": 1}, "_meta": {"progressToken": "t"}});
     for (host, other) in [(0, 1), (1, 0)] {
         let hosts = [&mut one, &mut two];
@@ -109,11 +141,6 @@ async fn progress_and_log_messages_of_a_shared_server_reach_their_host() {
         hosts[host].response(1).await;
         assert!(hosts[other].is_silent().await);
     }
-    hold_call(&mut two, &server.control(), 2).await;
-    server.send_log_message("info", &json!("not severe enough"));
-    server.send_log_message("error", &json!("it burns"));
-    assert_eq!(two.notification("notifications/message").await["params"]["data"], "it burns");
-    assert!(one.is_silent().await);
     // The server was asked for what the more curious host wants.
     let told = server.received_with_method("logging/setLevel");
     assert_eq!(told.last().unwrap().params()["level"], "debug");

@@ -321,12 +321,16 @@ fn a_post_becomes_a_stream_before_it_says_anything() {
     let mut streams = EventStreams::<u32>::new(LIMITS);
     let reader = streams.open_post(1, PostFormat::Any);
     assert_eq!(streams.first(reader, || 7), FirstEvents::Wait);
-    assert!(streams.begin_stream(reader.stream()));
+    assert!(streams.accepts_stream(reader.stream()));
+    streams.begin_stream(reader.stream());
     assert_eq!(streams.poll_wakeup(), Some(7));
     assert_eq!(streams.first(reader, || 0), FirstEvents::Stream);
     let json_only = streams.open_post(1, PostFormat::JsonOnly);
-    assert!(!streams.begin_stream(json_only.stream()));
-    assert!(!streams.begin_stream(StreamId::STANDALONE) && !streams.begin_stream(StreamId(99)));
+    for other in [json_only.stream(), StreamId::STANDALONE, StreamId(99)] {
+        assert!(!streams.accepts_stream(other));
+        streams.begin_stream(other);
+    }
+    assert_eq!(streams.first(json_only, || 8), FirstEvents::Wait);
 }
 
 proptest! {
