@@ -12,7 +12,7 @@
 //! `/legacy` every request is of that era.
 
 use std::convert::Infallible;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,11 +44,7 @@ const MAX_MERGED_BYTES: usize = 16 * 1024;
 
 /// Serves on this many ports until stdin closes, which it does when the runner exits.
 pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
-    std::thread::spawn(|| {
-        let mut ignored = [0; 64];
-        while std::io::stdin().read(&mut ignored).is_ok_and(|n| n > 0) {}
-        std::process::exit(0);
-    });
+    super::exit_with_stdin();
     // One thread, so that the server takes the same share of the machine from every client.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
