@@ -16,6 +16,7 @@ mod log;
 mod logins;
 mod print;
 mod refresh_tracker;
+mod serve_sessions;
 mod serve_token;
 mod server_auth;
 mod session;

@@ -154,7 +154,8 @@ pub(crate) fn scopes_to_add(fault: &Fault) -> Option<Vec<String>> {
 
 /// The error for a call that was open when an earlier process ended.
 pub(crate) fn interrupted() -> RpcError {
-    let message = "bowline: bowline was restarted during the call (the server may have executed it)".to_owned();
+    let message =
+        "bowline: bowline was restarted during the call (the server may have executed it)".to_owned();
     let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#);
     RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }
 }

@@ -52,10 +52,12 @@ mod host_notifications;
 mod host_queue;
 mod open_calls;
 mod relay;
+mod stored_sessions;
 mod trace;
 
 pub use bowline_proto::server::UNREACHABLE;
-pub use bowline_server::{Host, HttpListener, HttpSettings};
+pub use bowline_server::{Host, HttpListener, HttpSettings, SessionStore, SessionStoreFuture, StoredSession};
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;
+pub use stored_sessions::StoredSessions;

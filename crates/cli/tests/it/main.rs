@@ -42,6 +42,7 @@ mod redact;
 #[cfg(unix)]
 mod resources;
 mod serve;
+mod serve_restart;
 mod status;
 mod tasks;
 #[cfg(unix)]

@@ -85,13 +85,13 @@ async fn chosen_servers_with_prefixed_names() {
 }
 
 /// `bowline serve` on a socket.
-struct Gateway {
+pub(crate) struct Gateway {
     child: tokio::process::Child,
     stderr: tokio::io::Lines<BufReader<tokio::process::ChildStderr>>,
 }
 
 impl Gateway {
-    fn start(context: &Context, args: &[&str]) -> Self {
+    pub(crate) fn start(context: &Context, args: &[&str]) -> Self {
         let mut command = context.bowline([&["serve"], args].concat());
         command.stderr(std::process::Stdio::piped());
         let mut child = command.spawn_async().expect("bowline starts");
@@ -100,20 +100,25 @@ impl Gateway {
     }
 
     /// The next note.
-    async fn note(&mut self) -> String {
+    pub(crate) async fn note(&mut self) -> String {
         let line = timeout(TEST_TIMEOUT, self.stderr.next_line()).await.expect("a note in time");
         line.expect("text").expect("a note").strip_prefix("note: ").expect("a note").to_owned()
     }
 
     /// The URL that the first note names.
-    async fn url(&mut self) -> String {
+    pub(crate) async fn url(&mut self) -> String {
         let note = self.note().await;
         let url = note.split(' ').find(|word| word.starts_with("http://")).expect("a URL");
         url.trim_end_matches(';').to_owned()
     }
 
     #[cfg(unix)]
-    async fn terminate(mut self) -> std::process::ExitStatus {
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.expect("it runs");
+    }
+
+    #[cfg(unix)]
+    pub(crate) async fn terminate(mut self) -> std::process::ExitStatus {
         let id = crate::context::to_pid(self.child.id().expect("it runs"));
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
         timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it ends")

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::units;
+use crate::serve_sessions;
 use crate::serve_token;
 use crate::settings::Settings;
 
@@ -28,7 +29,10 @@ pub(super) struct Listener {
 pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Server]) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
-    let http = http_settings(args, has_processes);
+    let mut http = http_settings(args, has_processes);
+    if let Some(sessions) = serve_sessions::open(settings) {
+        http = http.with_session_store(sessions);
+    }
     #[cfg(unix)]
     if let Some(path) = &args.socket {
         return open_unix(http, settings, served, path);

@@ -1,0 +1,197 @@
+//! Sessions of `bowline serve` outlive the process.
+
+use bowline_testkit::{self as testkit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::connect::host::TEST_TIMEOUT;
+use crate::context::Context;
+use crate::serve::Gateway;
+use crate::status::http_entry;
+
+/// A host over HTTP that does nothing by itself.
+struct RawHost {
+    address: String,
+    session: Option<String>,
+}
+
+/// The response to a request, read line by line.
+struct Lines {
+    reader: BufReader<TcpStream>,
+}
+
+impl RawHost {
+    fn new(url: &str) -> Self {
+        let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
+        Self { address: address.to_owned(), session: None }
+    }
+
+    /// Goes on at another address.
+    fn move_to(&mut self, url: &str) {
+        self.address = Self::new(url).address;
+    }
+
+    async fn send(&self, verb: &str, headers: &str, body: &str) -> Lines {
+        let mut stream = TcpStream::connect(&self.address).await.expect("it listens");
+        let session = self.session.as_ref().map(|id| format!("mcp-session-id: {id}\r\n")).unwrap_or_default();
+        let head = format!(
+            "{verb} /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\n{session}{headers}content-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.expect("it reads");
+        Lines { reader: BufReader::new(stream) }
+    }
+
+    async fn request(&self, id: u64, method: &str, params: Value) -> Lines {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send("POST", "", &message.to_string()).await
+    }
+
+    /// Begins a session.
+    async fn initialize(&mut self) {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        });
+        let mut answer = self.request(0, "initialize", params).await;
+        self.session = Some(answer.value_of("mcp-session-id: ").await);
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let mut answer = self.send("POST", "", &initialized.to_string()).await;
+        assert_eq!(answer.next().await.as_deref(), Some("HTTP/1.1 202 Accepted"));
+    }
+
+    /// Calls a tool and returns the response.
+    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+        self.request(id, "tools/call", json!({"name": tool, "arguments": arguments})).await.message().await
+    }
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = timeout(TEST_TIMEOUT, self.reader.read_line(&mut line)).await.expect("a line in time");
+        // A process that is killed resets its connections.
+        (read.unwrap_or(0) > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The rest of the next line that begins in this way.
+    async fn value_of(&mut self, start: &str) -> String {
+        loop {
+            let line = self.next().await.unwrap_or_else(|| panic!("no line begins with {start}"));
+            if let Some(value) = line.strip_prefix(start) {
+                return value.to_owned();
+            }
+        }
+    }
+
+    /// The next message, as JSON or as an event.
+    async fn message(&mut self) -> Value {
+        loop {
+            let line = self.next().await.expect("a message");
+            let text = line.strip_prefix("data: ").unwrap_or(&line);
+            if let Ok(message @ Value::Object(_)) = serde_json::from_str(text) {
+                return message;
+            }
+        }
+    }
+}
+
+async fn start(context: &Context) -> (Gateway, String) {
+    let mut gateway = Gateway::start(context, &["--listen", "127.0.0.1:0", "--no-token"]);
+    let url = gateway.url().await;
+    gateway.note().await;
+    (gateway, url)
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
+}
+
+/// A session goes on whether the process was killed or ended in order.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_session_outlives_a_restart() {
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("counter").run().await;
+    context.user_config(&http_entry("one", &one));
+    let (gateway, url) = start(&context).await;
+    let mut host = RawHost::new(&url);
+    host.initialize().await;
+    assert_eq!(text(&host.call(1, "counter", json!({})).await), "1");
+    gateway.kill().await;
+    let (gateway, url) = start(&context).await;
+    host.move_to(&url);
+    assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    let (gateway, url) = start(&context).await;
+    host.move_to(&url);
+    assert_eq!(text(&host.call(3, "counter", json!({})).await), "3");
+    // A session that its host has ended is over.
+    let mut answer = host.send("DELETE", "", "").await;
+    assert_eq!(answer.next().await.as_deref(), Some("HTTP/1.1 204 No Content"));
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    let (gateway, url) = start(&context).await;
+    host.move_to(&url);
+    let mut answer = host.send("GET", "", "").await;
+    assert_eq!(answer.next().await.as_deref(), Some("HTTP/1.1 404 Not Found"));
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    assert_eq!(one.executions("counter"), 3);
+}
+
+/// A call that is open when the process is killed is executed once, and answered once.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_call_that_a_kill_interrupts_is_answered_and_not_repeated() {
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("slow").tool("counter").run().await;
+    context.user_config(&http_entry("one", &one));
+    let (gateway, url) = start(&context).await;
+    let mut host = RawHost::new(&url);
+    host.initialize().await;
+    let call = json!({"name": "slow", "arguments": {"ms": 600_000}});
+    let mut answer = host.request(7, "tools/call", call).await;
+    let begin = answer.value_of("id: ").await;
+    one.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    gateway.kill().await;
+    let (gateway, url) = start(&context).await;
+    host.move_to(&url);
+    let mut resumed = host.send("GET", &format!("last-event-id: {begin}\r\n"), "").await;
+    let answer = resumed.message().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32050)));
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
+    assert_eq!(text(&host.call(8, "counter", json!({})).await), "1");
+    assert_eq!((one.executions("slow"), one.executions("counter")), (1, 1));
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}
+
+/// What is stored is encrypted, and only its owner can read it.
+#[cfg(unix)]
+#[tokio::test]
+async fn stored_sessions_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("echo").run().await;
+    context.user_config(&http_entry("one", &one));
+    let (gateway, url) = start(&context).await;
+    let mut host = RawHost::new(&url);
+    host.initialize().await;
+    assert!(text(&host.call(1, "echo", json!({"secret": "swordfish"})).await).contains("swordfish"));
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    let folder = context.path("home/.local/state/bowline/sessions");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).expect("a folder") {
+        let path = file.expect("a file").path();
+        assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o077, 0, "{}", path.display());
+        let bytes = std::fs::read(&path).expect("a file");
+        for secret in [b"swordfish".as_slice(), host.session.as_ref().expect("an id").as_bytes()] {
+            assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
+        }
+        files += 1;
+    }
+    assert!(files >= 2, "a database and its key");
+}
