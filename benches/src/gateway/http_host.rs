@@ -108,6 +108,11 @@ impl HostConnection {
         &self.host
     }
 
+    /// Whether the gateway has closed the connection, as it may while it is idle.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Calls a tool.
     pub(super) async fn call(&mut self, tool: &str, id: u64) -> anyhow::Result<()> {
         let body = self.send(Method::POST, call_body(tool, id).into()).await?.into_body();

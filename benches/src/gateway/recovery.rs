@@ -80,7 +80,11 @@ async fn make_calls(host: HttpHost, load: SteadyLoad) -> anyhow::Result<Vec<crat
         let (host, idle, tool) = (host.clone(), Arc::clone(&idle), Arc::clone(&tool));
         let id = next_id.fetch_add(1, Ordering::Relaxed);
         async move {
-            let kept = idle.lock().pop();
+            let kept = {
+                let mut idle = idle.lock();
+                idle.retain(|connection| !connection.is_closed());
+                idle.pop()
+            };
             let outcome = async {
                 let mut connection = match kept {
                     Some(connection) => connection,
