@@ -64,7 +64,8 @@ impl AuthHttpClient {
                 fetch,
                 server: server.url.clone(),
                 issuer,
-                allow_http: server.allow_http,
+                // Nobody else can read what goes over a socket.
+                allow_http: server.allow_http || server.socket.is_some(),
                 configured_headers,
                 command_headers: RwLock::default(),
             }),

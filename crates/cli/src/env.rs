@@ -21,6 +21,9 @@ pub(crate) const DISPLAY_VARS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_D
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
 /// Vendor data for [`TRACEPARENT`].
 pub(crate) const TRACESTATE: &str = "TRACESTATE";
+/// Folder of sockets, used where the path of the state folder is too long for one.
+#[cfg(unix)]
+pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// Any value disables colors.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// `dumb` disables colors and the progress bar.

@@ -75,6 +75,16 @@ impl Settings {
 }
 
 impl LoginSettings {
+    /// Hashes everything that decides which logins are used.
+    #[cfg(unix)]
+    pub(crate) fn hash_into(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash as _;
+
+        let Self { store, state, app: App { name, uri, metadata_url } } = self;
+        store.as_ref().map_err(|unknown| &unknown.message).hash(hasher);
+        (state, name, uri, metadata_url).hash(hasher);
+    }
+
     /// Opens the store now, for commands that need it.
     pub(crate) async fn open_store(&self) -> Outcome<OpenedStore> {
         let Some(state) = &self.state else {

@@ -22,9 +22,10 @@ pub(crate) fn header_auth(http: &Http) -> Option<HeaderAuth> {
     }
 }
 
-/// Returns whether a login can authenticate us to this server.
+/// Returns whether a login can authenticate us to this server. On a socket none can: its documents
+/// about logins would be requested from the host of its URL, which need not be the same server.
 pub(crate) fn can_log_in(server: &Server) -> bool {
-    let http = server.transport.http();
+    let http = server.transport.http().filter(|http| http.socket.is_none());
     http.is_some_and(|http| header_auth(http).is_none() && http.auth.grant != Grant::Off)
 }
 

@@ -32,6 +32,12 @@ impl CommandLine {
         }
     }
 
+    /// Returns the global options that another `bowline` needs to find the same configuration.
+    #[cfg(unix)]
+    pub(crate) fn repeated_options(&self) -> &[String] {
+        &self.repeated_options
+    }
+
     /// Formats a `bowline` command with these words, for a shell.
     pub(crate) fn format_command<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> String {
         join_words(words.into_iter().chain(self.repeated_options.iter().map(String::as_str)))

@@ -87,12 +87,46 @@ fn fixture() -> Script {
         .completes(Completion::prompt("test_prompt_with_arguments", "arg1", &["test", "testing"]))
 }
 
-/// Runs the suite of this version.
-async fn run_suite(version: &str, url: String) -> Verdicts {
+/// The server that the scenarios of 2026-07-28 expect.
+fn modern_fixture() -> Script {
+    let form = |key: &str, name: &str| {
+        let schema = json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+        ScriptedRequest::form_elicitation(key, "Please answer", schema)
+    };
+    let sampling = |key: &str| ScriptedRequest::sampling(key, "Say something", 100);
+    let roots = || ScriptedRequest::roots("client_roots");
+    let tool = |name: &str| format!("test_input_required_result_{name}");
+    let rounds = [[form("step1", "name")], [form("step2", "color")]];
+    fixture()
+        .tool(Tool::logs("test_logging_tool", [("info", json!("one"))]))
+        .tool(Tool::asks("test_streaming_elicitation", [form("user_name", "name")]))
+        .tool(Tool::asks(&tool("elicitation"), [form("user_name", "name")]))
+        .tool(Tool::asks(&tool("sampling"), [sampling("capital_question")]))
+        .tool(Tool::asks(&tool("list_roots"), [roots()]))
+        .tool(Tool::asks(&tool("request_state"), [form("confirm", "ok")]))
+        .tool(Tool::asks(
+            &tool("multiple_inputs"),
+            [form("user_name", "name"), sampling("greeting"), roots()],
+        ))
+        .tool(Tool::asks_in_rounds(&tool("multi_round"), rounds))
+        .tool(Tool::asks(&tool("tampered_state"), [form("confirm", "ok")]))
+        .tool(Tool::asks(&tool("capabilities"), [sampling("capital_question")]))
+        .tool(Tool::asks("test_missing_capability", [sampling("model")]))
+        .prompt(&tool("prompt"), "A prompt with context")
+        .asks("prompts/get", &tool("prompt"), [form("user_context", "context")])
+}
+
+/// Runs the suite of this version, with these options.
+async fn run_suite(version: &str, url: String, options: &'static [&'static str]) -> Verdicts {
     let modules = PathBuf::from(required_variable("BOWLINE_NODE_MODULES"));
     let entry = modules.join(format!("conformance-{version}/dist/index.js"));
     let mut command = Command::new(required_variable("BOWLINE_NODE"));
-    command.arg(entry).args(["server", "--url", &url]).stdin(Stdio::null()).env("NO_COLOR", "1");
+    command
+        .arg(entry)
+        .args(["server", "--url", &url])
+        .args(options)
+        .stdin(Stdio::null())
+        .env("NO_COLOR", "1");
     let run = tokio::task::spawn_blocking(move || command.output().expect("the suite starts"));
     let output = run.await.expect("no panic");
     let shown = String::from_utf8_lossy(&output.stdout);
@@ -151,18 +185,43 @@ async fn the_suite_finds_no_difference_behind_the_gateway() {
     }
     for version in ["0.1.16", "0.2.0-alpha.12"] {
         let fixture = fixture().run().await;
-        let direct = run_suite(version, fixture.url()).await;
+        let direct = run_suite(version, fixture.url(), &[]).await;
         let (alone, among) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
         let gateway = Gateway::start(alone.path(), &[("fixture", &fixture)]);
-        assert_same(version, &direct, &run_suite(version, gateway.url.clone()).await);
+        assert_same(version, &direct, &run_suite(version, gateway.url.clone(), &[]).await);
         let all: Vec<_> = others
             .iter()
             .map(|(name, server)| (name.as_str(), server))
             .chain([("fixture", &fixture)])
             .collect();
         let gateway = Gateway::start(among.path(), &all);
-        assert_same(version, &direct, &run_suite(version, gateway.url.clone()).await);
+        assert_same(version, &direct, &run_suite(version, gateway.url.clone(), &[]).await);
     }
+}
+
+/// GW-16: what 2026-07-28 requires, in front of a server of that revision and of one with sessions.
+#[tokio::test]
+async fn the_scenarios_of_2026_07_28_have_the_same_results_behind_the_gateway() {
+    const OPTIONS: &[&str] = &["--requirements", "2026-07-28"];
+    let version = "0.2.0-alpha.12";
+    let modern = modern_fixture().modern().run().await;
+    let direct = run_suite(version, modern.url(), OPTIONS).await;
+    let home = TempDir::new().expect("a folder");
+    let gateway = Gateway::start(home.path(), &[("fixture", &modern)]);
+    assert_same(version, &direct, &run_suite(version, gateway.url.clone(), OPTIONS).await);
+    let legacy = modern_fixture().legacy().run().await;
+    let home = TempDir::new().expect("a folder");
+    let gateway = Gateway::start(home.path(), &[("fixture", &legacy)]);
+    let mut through = run_suite(version, gateway.url.clone(), OPTIONS).await;
+    for (scenario, extra_failures) in [
+        // A request of a server with sessions has no key, and the scenario wants a certain one.
+        ("input-required-result-basic-elicitation", 1),
+        // Such a server has no error for a capability that the host did not declare.
+        ("server-stateless", 2),
+    ] {
+        through.get_mut(scenario).expect("it was run").1 -= extra_failures;
+    }
+    assert_same(version, &direct, &through);
 }
 
 /// A scenario may pass more behind the gateway, which checks more than the test kit's server does.

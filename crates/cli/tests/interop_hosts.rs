@@ -109,12 +109,29 @@ fn write_config(home: &Path, server: &HttpServer) {
     std::fs::write(folder.join("config.toml"), config).expect("a file");
 }
 
+/// The daemons that `bowline serve --stdio` has started in this home, killed when this is dropped.
+struct DaemonOf<'a>(&'a Path);
+
+impl Drop for DaemonOf<'_> {
+    fn drop(&mut self) {
+        let files =
+            std::fs::read_dir(self.0.join(".local/state/bowline/run")).into_iter().flatten().flatten();
+        let files = files.map(|file| file.path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "pid")) {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let id = text.split_whitespace().next().unwrap_or_default();
+            let _ = Command::new("kill").args(["-9", id]).status();
+        }
+    }
+}
+
 #[tokio::test]
 async fn hosts_are_served_all_servers_as_one() {
     let (claude, opencode) = (required_variable("BOWLINE_CLAUDE"), required_variable("BOWLINE_OPENCODE"));
     let home = TempDir::new().expect("a folder");
     let server = server().await;
     write_config(home.path(), &server);
+    let _daemon = DaemonOf(home.path());
     let add = ["mcp", "add", "--scope", "user", "bowline", "--", BOWLINE, "serve", "--stdio"];
     run(&claude, home.path(), &add).await;
     let shown = run(&claude, home.path(), &["mcp", "list"]).await;

@@ -22,6 +22,7 @@ use crate::client::Client;
 use crate::connection::{CallMeter, CallOptions, CallRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{EventReceiver, EventSender, Received, channel};
+use crate::handler::Handler;
 use crate::report::{CallReport, Outcome, ToolResult};
 
 /// A tool call that is being prepared; see [`Client::call`]. [`CallBuilder::start`] runs it in the
@@ -126,6 +127,12 @@ impl CallBuilder {
     /// Requests the server's log messages about this call; see [`CallOptions::log_level`].
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.options = self.options.log_level(level);
+        self
+    }
+
+    /// Sets a handler for what the server asks because of this call; see [`CallOptions::handler`].
+    pub fn handler(mut self, handler: impl Handler) -> Self {
+        self.options = self.options.handler(handler);
         self
     }
 

@@ -29,12 +29,16 @@ pub struct ServerRequest {
     /// the server does not say.
     // MR-08
     pub purpose: Option<Arc<str>>,
+    /// The key under which a modern server asks, by which it tells what it asks together apart. `None`
+    /// for a legacy server.
+    // MR-02
+    pub key: Option<Box<str>>,
 }
 
 impl ServerRequest {
     /// Creates a request as a server would send it.
     pub fn new(server: impl Into<Arc<str>>, revision: Revision, method: &str, params: Json) -> Self {
-        Self { server: server.into(), revision, method: method.into(), params, purpose: None }
+        Self { server: server.into(), revision, method: method.into(), params, purpose: None, key: None }
     }
 
     /// Sets our request that needs it.

@@ -14,7 +14,7 @@ use crate::words::words;
 /// How tokens are obtained for a server that requires a login. By default everything is discovered
 /// from the server. `Debug` omits the values of [`AuthSettings::authorize_params`]: people pass
 /// keys in them.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AuthSettings {
     /// How tokens are obtained.
@@ -40,7 +40,7 @@ pub struct AuthSettings {
 }
 
 /// How tokens are obtained.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// A person logs in, in a browser; with a code on another device if there is none.
     #[default]
@@ -59,7 +59,7 @@ pub enum Grant {
 
 /// A client that was registered by hand. It is never registered again, nor used with another issuer
 /// than [`AuthSettings::issuer`] if that is set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClientSettings {
     /// `client_id`.
@@ -76,7 +76,7 @@ pub struct ClientSettings {
 }
 
 /// A private key that signs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SigningKey {
     /// PEM, usually of PKCS #8.
@@ -102,7 +102,7 @@ words! {
 }
 
 /// The resource that tokens are requested for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum ResourceIndicator {
     /// The one in the server's metadata, verbatim; the server's URL if the metadata has none.
     #[default]
@@ -114,7 +114,7 @@ pub enum ResourceIndicator {
 }
 
 /// Where the browser is redirected after a login.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Redirect {
     /// A loopback address on any free port.
     #[default]
@@ -139,7 +139,7 @@ pub enum Dpop {
 }
 
 /// An organization's identity provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Idp {
     /// Its token endpoint, which exchanges tokens.
@@ -153,7 +153,7 @@ pub struct Idp {
 }
 
 /// Where an externally issued token comes from. It is read again each time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TokenSource {
     /// A fixed value.
     Value(Secret),
@@ -164,7 +164,7 @@ pub enum TokenSource {
 }
 
 /// A program to start. `Debug` leaves out the arguments: people pass keys in them.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Program {
     /// A path, or a name to be searched for. From a file it is not empty and has no NUL.
@@ -179,7 +179,7 @@ pub struct Program {
 }
 
 /// A program that prints headers as a JSON object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeadersCommand {
     /// The program.
@@ -192,7 +192,7 @@ pub struct HeadersCommand {
 
 /// How this client presents itself to every server that requires a login, unless the server's entry
 /// says otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AppSettings {
     /// Name that a person sees when they log in; `None` is the program's own.

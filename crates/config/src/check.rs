@@ -4,6 +4,7 @@
 mod auth;
 
 use std::fmt;
+use std::path::Path;
 
 use url::Url;
 
@@ -41,6 +42,12 @@ pub enum InvalidValue {
     UrlScheme,
     /// A URL with a user name or password in it.
     UrlCredentials,
+    /// A relative path of a Unix socket.
+    SocketPath,
+    /// A Unix socket with a URL that is not `http`.
+    SocketScheme,
+    /// A Unix socket on a system that has none.
+    SocketUnsupported,
     /// A client certificate without its key, or the reverse.
     TlsPair,
     /// A setting of a server with `command`, on one with `url`.
@@ -93,6 +100,9 @@ impl fmt::Display for InvalidValue {
             Self::Url(value) => return write!(f, "not a valid URL: {value}"),
             Self::UrlScheme => "the URL must begin with http:// or https://",
             Self::UrlCredentials => "the URL contains credentials",
+            Self::SocketPath => "the path of a socket must be absolute",
+            Self::SocketScheme => "a server on a socket needs a URL that begins with http://",
+            Self::SocketUnsupported => "there are no Unix sockets on this system",
             Self::TlsPair => "`client_cert` and `client_key` are needed together",
             Self::NotStdio => "belongs to a server with `command`, and this one has a `url`",
             Self::NotHttp => "belongs to a server with `url`, and this one has a `command`",
@@ -126,6 +136,7 @@ impl InvalidValue {
             ),
             Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
             Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
+            Self::SocketScheme => Some("nothing is encrypted on a socket, and nobody else can read it"),
             Self::KeyEnvName => Some("the key itself does not belong into a file"),
             Self::EmptySecret => Some("is the variable or file that it comes from empty?"),
             Self::MetadataUrl => Some("for example \"https://example.com/mcp-client.json\""),
@@ -135,6 +146,20 @@ impl InvalidValue {
             _ => None,
         }
     }
+}
+
+/// Checks the path of a Unix socket on which the server of this URL is reached.
+pub(crate) fn socket(path: &Path, url: &Url) -> Result<(), InvalidValue> {
+    if !cfg!(unix) {
+        return Err(InvalidValue::SocketUnsupported);
+    }
+    if !path.is_absolute() {
+        return Err(InvalidValue::SocketPath);
+    }
+    if url.scheme() != "http" {
+        return Err(InvalidValue::SocketScheme);
+    }
+    Ok(())
 }
 
 /// Adds a header, replacing one of the same name.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// What a gateway exposes of a server. What is not exposed cannot be reached through it either.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Exposure {
     /// The tools that are exposed, by the server's own names for them; `None` exposes all.
@@ -21,7 +21,7 @@ pub struct Exposure {
 }
 
 /// A name of a tool, or the names that it stands for: `*` is any number of any characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolPattern(String);
 
 impl Exposure {

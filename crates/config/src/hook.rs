@@ -12,7 +12,7 @@ use crate::secret::{Redacted, Secret};
 use crate::words::words;
 
 /// Something to do when an event happens to a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Hook {
     /// Events that trigger it; empty means all. From a file, each event is in it once.
@@ -47,7 +47,7 @@ words! {
 
 /// What a hook does. `Debug` shows neither arguments nor more of a URL than its origin: people
 /// put keys into both.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum HookAction {
     /// A program is started.
     Command(Program),

@@ -78,6 +78,12 @@ keys! {
         #[meant_by("serverUrl", "httpUrl", "uri", "endpoint")]
         url: Text,
 
+        /// The Unix socket on which the server is reached, in place of the host and port of `url`, which
+        /// must be http. A relative path starts from the folder of this file. No proxy is used, and no
+        /// login is started. Not available on Windows.
+        #[meant_by("unix_socket", "socket_path", "uds")]
+        socket: Text,
+
         /// The transport, if it must be fixed: `stdio` follows from `command`. With `http` (or
         /// `streamable-http`) the older HTTP+SSE is never tried; with `sse` nothing else is.
         #[hosts("transport", "transportType")]
@@ -197,6 +203,7 @@ keys! {
             "args": ["command"],
             "env": ["command"],
             "cwd": ["command"],
+            "socket": ["url"],
             "headers": ["url"],
             "headers_command": ["url"],
             "auth": ["url"],

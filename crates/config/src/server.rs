@@ -14,7 +14,7 @@ use crate::secret::{Redacted, Secret, redacted_debug};
 use crate::words::words;
 
 /// One server, ready to be connected to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Server {
     /// Its name. In a [`Config`](crate::Config) it is 1 to 64 characters of `A-Z a-z 0-9 _ . -`;
@@ -52,7 +52,7 @@ pub struct Server {
 }
 
 /// How a server is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
     /// A child process, spoken to over its standard input and output.
@@ -93,11 +93,14 @@ impl Transport {
 
 /// A server that is reached by URL. `Debug` shows the origin only: people put keys into paths
 /// and queries.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Http {
     /// The endpoint: `http` or `https`, no credentials, no fragment.
     pub url: Url,
+    /// The Unix socket on which the server is reached, in place of the host and port of `url`
+    /// (default: none). It is an absolute path, and `url` is `http`. No proxy is used.
+    pub socket: Option<PathBuf>,
     /// Headers added to every request, in this order. Names are HTTP tokens, unique without
     /// regard to case, and none is one the transport sets; values have no control characters but
     /// tab, and may go beyond ASCII.
@@ -118,7 +121,7 @@ pub struct Http {
 }
 
 /// TLS settings of one server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tls {
     /// PEM file of certificate authorities to trust in addition to the system's.
@@ -130,7 +133,7 @@ pub struct Tls {
 }
 
 /// Time limits of one server. Every wait has one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Timeouts {
     /// Time from starting or dialing to a negotiated connection (default 30 s).
@@ -215,6 +218,15 @@ impl Server {
     /// Sets the folder the child runs in.
     pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
         self.stdio_mut()?.cwd = Some(cwd.into());
+        Ok(self)
+    }
+
+    /// Reaches the server on a Unix socket, in place of the host and port of its URL, which must be
+    /// `http`. The path must be absolute. Refused where there are no Unix sockets.
+    pub fn with_socket(mut self, path: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
+        let (path, http) = (path.into(), self.http_mut()?);
+        check::socket(&path, &http.url)?;
+        http.socket = Some(path);
         Ok(self)
     }
 
@@ -411,6 +423,7 @@ impl Http {
     pub(crate) fn new(url: Url, fallback: bool) -> Self {
         Self {
             url,
+            socket: None,
             headers: Vec::new(),
             tls: Tls::default(),
             fallback,
@@ -423,6 +436,7 @@ impl Http {
 
 redacted_debug!(Http {
     url = Redacted::url(url),
+    socket,
     headers,
     tls,
     fallback,
@@ -541,6 +555,26 @@ mod tests {
         let server = Server::stdio("a", "srv").build().unwrap().with_hook(hook("3")).with_hook(hook("4"));
         let server = server.with_common_hooks(&[hook("1"), hook("2")]);
         assert_eq!(server.hooks, ["1", "2", "3", "4"].map(hook));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_socket_needs_an_absolute_path_and_plain_http() {
+        let server = |url: &str| Server::http("b", url).build().unwrap();
+        let socket = |server: Server| server.transport.http().unwrap().socket.clone();
+        assert_eq!(socket(server("http://h/").with_socket("/s").unwrap()), Some("/s".into()));
+        assert_eq!(server("http://h/").with_socket("s"), Err(InvalidValue::SocketPath));
+        assert_eq!(server("https://h/").with_socket("/s"), Err(InvalidValue::SocketScheme));
+        let stdio = Server::stdio("a", "srv").build().unwrap();
+        assert_eq!(stdio.with_socket("/s"), Err(InvalidValue::NotHttp));
+        assert_eq!(Server::http("b", "http://h/").socket("s").build(), Err(InvalidValue::SocketPath));
+    }
+
+    #[test]
+    #[cfg(not(unix))]
+    fn there_are_no_unix_sockets() {
+        let server = Server::http("b", "http://h/").socket("C:\\s").build();
+        assert_eq!(server, Err(InvalidValue::SocketUnsupported));
     }
 
     #[test]

@@ -122,6 +122,11 @@ impl HttpServer {
         Self { server: transport.map(|transport| Server::new(name.clone(), transport)), name }
     }
 
+    /// Reaches the server on a Unix socket; see [`Server::with_socket`].
+    pub fn socket(self, path: impl Into<PathBuf>) -> Self {
+        self.change(|server| server.with_socket(path))
+    }
+
     /// Adds a header to every request, replacing one of the same name.
     pub fn header(self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         self.change(|server| server.with_header(name, value))

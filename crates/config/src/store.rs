@@ -6,7 +6,7 @@ use crate::secret::Secret;
 use crate::words::words;
 
 /// Where logins are stored, and where the key is that encrypts them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoreConfig {
     /// The database.
@@ -16,7 +16,7 @@ pub struct StoreConfig {
 }
 
 /// The database that logins are stored in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StoreBackend {
     /// An SQLite file; `None` is the one in the state folder.
     Sqlite(Option<PathBuf>),

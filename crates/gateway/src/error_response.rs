@@ -170,6 +170,38 @@ pub(crate) fn host_timeout() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "the host did not answer in time")
 }
 
+/// The response to a server request whose host has left.
+pub(crate) fn host_left() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "the host has left")
+}
+
+/// The response to a server request that is one too many.
+pub(crate) fn too_many_questions() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "too many questions wait for hosts, or were asked by one call")
+}
+
+/// The response to a request that failed for a reason of our own.
+pub(crate) fn internal_error() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "bowline: the request failed")
+}
+
+/// The response to the retry of a call that was given up, because its host took too long to answer.
+pub(crate) fn input_timeout() -> RpcError {
+    let why = "the call was given up because its host took too long to provide the input";
+    lost_call("input_timeout", why)
+}
+
+/// The response to the retry of a call that another process had begun.
+pub(crate) fn call_lost() -> RpcError {
+    lost_call("restarted", "bowline was restarted while the call waited for the input")
+}
+
+fn lost_call(cause: &str, why: &str) -> RpcError {
+    let message = format!("bowline: {why} (the server may have executed the request)");
+    let facts = json!({ "bowline": { "cause": cause, "execution": "unknown" } });
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
+}
+
 /// The response to a request of a legacy host that has no counterpart on a modern server.
 pub(crate) fn unsupported_by_modern(asked: &str) -> Option<RpcError> {
     let missing = match asked {

@@ -34,8 +34,7 @@ impl ForwardedCall<'_> {
         params: Option<Json>,
         polls_tasks: bool,
     ) -> Result<Json> {
-        let mut options =
-            CallOptions::new().idle_timeout(idle_timeout(self.timeouts)).timeout(self.timeouts.max);
+        let mut options = call_options(self.timeouts);
         if polls_tasks {
             options = options.raw();
         }
@@ -56,6 +55,11 @@ impl ForwardedCall<'_> {
     }
 }
 
+/// The time limits of a call of a host.
+pub(crate) fn call_options(timeouts: &Timeouts) -> CallOptions {
+    CallOptions::new().idle_timeout(idle_timeout(timeouts)).timeout(timeouts.max)
+}
+
 /// How long a call may be silent.
 ///
 /// That is up to the host: it cancels what it no longer waits for, and many tools are silent for
@@ -66,7 +70,7 @@ fn idle_timeout(timeouts: &Timeouts) -> Duration {
 }
 
 /// Larger progress is dropped; no real one is.
-const MAX_PROGRESS_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

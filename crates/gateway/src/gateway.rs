@@ -6,9 +6,11 @@ mod connections;
 mod handshake;
 mod lists;
 mod members;
+mod questions;
 mod request;
 mod route;
 mod session;
+mod shared_calls;
 mod shared_upstreams;
 mod stateless;
 mod subscriptions;
@@ -48,8 +50,9 @@ pub use lists::STALE_SERVERS;
 ///   that it is meant for.
 /// - A connection that is idle is closed if [`Server::idle_stop`] says so, and opened by the next
 ///   call. What the server offers stays listed.
-/// - Hosts of revision 2026-07-28 have no session; see [`GatewayBuilder::stateless_hosts`]. Those of
-///   the same name and version share connections, over which servers can ask nothing.
+/// - Hosts of revision 2026-07-28 have no session. Those of the same name, version and capabilities
+///   share connections. What a server asks because of a call is the `input_required` result of that
+///   call, which goes on when the host sends its answers.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -60,9 +63,9 @@ pub struct GatewayBuilder {
     servers: Vec<Server>,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
-    has_stateless_hosts: bool,
     list_wait: Duration,
     drain_timeout: Duration,
+    input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
     login_commands: HashMap<String, Arc<LoginCommand>>,
@@ -74,9 +77,9 @@ type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 struct Shared {
     known: Arc<KnownLists>,
     connections: Arc<Connections>,
-    has_stateless_hosts: bool,
     list_wait: Duration,
     drain_timeout: Duration,
+    input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
     login_commands: HashMap<String, Arc<LoginCommand>>,
@@ -89,9 +92,9 @@ impl Gateway {
             servers: servers.into_iter().filter(|server| server.enabled).collect(),
             naming: Naming::default(),
             cache: None,
-            has_stateless_hosts: false,
             list_wait: LIST_WAIT,
             drain_timeout: DRAIN_TIMEOUT,
+            input_timeout: INPUT_TIMEOUT,
             client_builder: Arc::new(|server: Server| Client::builder(server)),
             observer: Arc::new(|_: &ConnectionEvent| {}),
             login_commands: HashMap::new(),
@@ -109,7 +112,7 @@ impl Gateway {
     }
 
     /// Serves every host that `listener` accepts until `stop` resolves: those that begin a session,
-    /// and others as [`GatewayBuilder::stateless_hosts`] says. Then no more are accepted, open
+    /// and those of revision 2026-07-28, which have none. Then no more are accepted, open
     /// requests get at most `drain_timeout` for their responses, and everything is shut down as in
     /// [`Gateway::serve`].
     ///
@@ -120,11 +123,10 @@ impl Gateway {
         drain_timeout: Duration,
         stop: impl Future<Output = ()>,
     ) {
-        let mut requests = self.0.has_stateless_hosts.then(|| listener.accept_stateless());
+        let mut requests = listener.accept_stateless();
         let stateless = StatelessHosts::new(Arc::clone(&self.0));
         let sessions = TaskTracker::new();
         let accept_stateless = async {
-            let Some(requests) = &mut requests else { return };
             while let Some(request) = requests.next().await {
                 stateless.serve(request);
             }
@@ -164,14 +166,6 @@ impl GatewayBuilder {
         self
     }
 
-    /// Serves hosts of revision 2026-07-28 without a session as well, on the same endpoint (default:
-    /// not). Servers cannot ask such hosts anything yet, so a host that speaks both eras gets more
-    /// in a session.
-    pub fn stateless_hosts(mut self) -> Self {
-        self.has_stateless_hosts = true;
-        self
-    }
-
     /// Sets how long a list waits for servers whose lists were never fetched (default 4 s).
     pub fn list_wait(mut self, wait: Duration) -> Self {
         self.list_wait = wait;
@@ -182,6 +176,13 @@ impl GatewayBuilder {
     /// (default 30 s).
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a call of a host of revision 2026-07-28 waits for the answers to what its server
+    /// asks (default 5 min). Then the call is canceled.
+    pub fn input_timeout(mut self, timeout: Duration) -> Self {
+        self.input_timeout = timeout;
         self
     }
 
@@ -217,9 +218,9 @@ impl GatewayBuilder {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
             connections: Arc::default(),
-            has_stateless_hosts: self.has_stateless_hosts,
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
+            input_timeout: self.input_timeout,
             client_builder: self.client_builder,
             observer: self.observer,
             login_commands: self.login_commands,
@@ -241,5 +242,7 @@ impl fmt::Debug for GatewayBuilder {
 
 /// Shorter than the shortest list timeout of widely used hosts, which is 5 s.
 const LIST_WAIT: Duration = Duration::from_secs(4);
+/// A person may be away from the screen, but not forever.
+const INPUT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// `printf … | bowline serve --stdio` needs its responses.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -56,7 +56,9 @@ mod stored_sessions;
 mod trace;
 
 pub use bowline_proto::server::UNREACHABLE;
-pub use bowline_server::{Host, HttpListener, HttpSettings, SessionStore, SessionStoreFuture, StoredSession};
+pub use bowline_server::{
+    Host, HttpListener, HttpSettings, IdleWatch, SessionStore, SessionStoreFuture, StoredSession,
+};
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;

@@ -21,6 +21,7 @@ mod delete;
 mod end_session;
 mod event_body;
 mod get;
+mod idle_watch;
 mod journal;
 mod listener;
 mod post;
@@ -38,8 +39,9 @@ mod sse;
 mod stateless;
 mod ticket;
 
+pub use idle_watch::IdleWatch;
 pub use listener::HttpListener;
-pub(crate) use request_body::BodyMemory;
+pub use request_body::BodyMemory;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;

@@ -39,7 +39,7 @@ mod stdout;
 
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
-pub use http::{HttpListener, HttpSettings};
+pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use session_store::{SessionStore, SessionStoreFuture, StoredSession};

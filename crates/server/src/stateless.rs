@@ -35,9 +35,10 @@ pub struct StatelessRequest {
     pub params: Option<Json>,
     /// What its `_meta` says.
     pub client: ModernRequest,
+    /// The memory that its params use, which are a part of its body. Whoever keeps them longer than
+    /// the request keeps this as long.
+    pub memory: BodyMemory,
     pub(crate) headers: HeaderMap,
-    /// Released with the request, whose params are a part of the body.
-    pub(crate) _memory: BodyMemory,
 }
 
 /// The requests of hosts of revision 2026-07-28. Dropping it drops those that wait.

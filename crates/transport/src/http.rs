@@ -15,7 +15,7 @@
 //! | `exchange` | when a connection may be used again |
 //! | `pool`, `http1_connection` | which connection a request takes, and which are kept |
 //! | `wake_filter` | when the task that drives a connection is woken |
-//! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made |
+//! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made, over TCP or a Unix socket |
 //! | `socket`, `payload` | what is provable about the bytes of a request |
 //! | `fence` | when a request that must not be repeated may be sent |
 //! | `cookies` | which cookies a load balancer gets back |

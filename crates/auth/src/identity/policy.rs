@@ -12,6 +12,9 @@ pub(super) enum LoginPolicy {
     ConfiguredHeader,
     /// None, because the configuration turns logins off.
     Off,
+    /// None, because the server is on a socket: the documents that a login needs would be requested
+    /// from the host of its URL, which need not be the same server.
+    Socket,
     /// Only explicit logins, because a headers command provides the credentials.
     Explicit,
     /// Explicit logins, and those that a refused request starts.
@@ -24,6 +27,8 @@ impl LoginPolicy {
             Self::ConfiguredHeader
         } else if http.auth.grant == Grant::Off {
             Self::Off
+        } else if http.socket.is_some() {
+            Self::Socket
         } else if http.headers_command.is_some() {
             Self::Explicit
         } else {
@@ -41,6 +46,7 @@ impl LoginPolicy {
         let why = match self {
             Self::ConfiguredHeader => "it sets an Authorization header",
             Self::Off => "it turns logins off",
+            Self::Socket => "the server is on a socket",
             Self::Explicit | Self::OnRefusal => return Ok(()),
         };
         let what = format!("the configuration does not allow a login: {why}");
@@ -58,8 +64,32 @@ impl LoginPolicy {
                 "the server requires a login, which the configuration turns off",
                 "allow it in the server's `auth`, or configure an Authorization header",
             ),
+            Self::Socket => (
+                "the server requires a login, which is not possible on a socket",
+                "configure an Authorization header",
+            ),
             Self::Explicit | Self::OnRefusal => return Ok(()),
         };
         Err(AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_testkit::with;
+
+    use super::*;
+
+    #[test]
+    fn no_login_is_used_on_a_socket() {
+        let http = || Http::from_url("http://server.test/mcp".parse().unwrap());
+        assert_eq!(LoginPolicy::from_settings(&http()), LoginPolicy::OnRefusal);
+        let policy = LoginPolicy::from_settings(&with!(http(), socket: Some("/run/s".into())));
+        assert_eq!(policy, LoginPolicy::Socket);
+        assert!(!policy.uses_logins());
+        let error = policy.check_login_allowed().unwrap_err().to_string();
+        assert!(error.contains("the server is on a socket"), "{error}");
+        let error = policy.check_refusal().unwrap_err().to_string();
+        assert!(error.contains("not possible on a socket"), "{error}");
     }
 }

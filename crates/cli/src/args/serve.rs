@@ -10,9 +10,29 @@ use super::duration;
 
 /// Options that say how hosts reach a socket.
 const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
-    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "modern", "socket"]
+    &[
+        "listen",
+        "token_file",
+        "no_token",
+        "allow_host",
+        "allow_remote",
+        "drain",
+        "exit_when_idle",
+        "session_idle",
+        "socket",
+        "detached",
+    ]
 } else {
-    &["listen", "token_file", "no_token", "allow_host", "allow_remote", "drain", "modern"]
+    &[
+        "listen",
+        "token_file",
+        "no_token",
+        "allow_host",
+        "allow_remote",
+        "drain",
+        "exit_when_idle",
+        "session_idle",
+    ]
 };
 
 /// `bowline serve`
@@ -22,6 +42,10 @@ const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
 /// that was under way gets its answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+With --stdio all hosts with the same configuration share one daemon in the background, which is started if there is none, \
+and again if it was killed: a host keeps its session. It ends when it has had no host for five minutes. Where there are no \
+Unix sockets, each host is served alone.
+
 Without --stdio it runs until Ctrl-C or SIGTERM and serves any number of hosts over Streamable HTTP, and over HTTP+SSE at \
 /sse. They need the token that is made at the first start and kept in a file of yours, whose path is shown.
 
@@ -46,6 +70,9 @@ pub(crate) struct ServeArgs {
     /// Serve the host that starts this command, on stdin and stdout
     #[arg(long, conflicts_with_all = STDIO_CONFLICTS)]
     pub(crate) stdio: bool,
+    /// Serve that host in this process alone, and not through the daemon that hosts share
+    #[arg(long, requires = "stdio")]
+    pub(crate) alone: bool,
     /// Put the name of its server before every name, and not only where two servers have the same one
     #[arg(long)]
     pub(crate) prefix: bool,
@@ -75,13 +102,17 @@ pub(crate) struct ListenArgs {
     /// Allow an address that other machines can reach. Nothing is encrypted: put a proxy with TLS in front
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Serve hosts of 2026-07-28 without a session as well
-    ///
-    /// Servers cannot ask such hosts anything yet (elicitation, sampling, roots), so without this a host that speaks both
-    /// eras is given a session, in which they can.
-    #[arg(long)]
-    pub(crate) modern: bool,
     /// After SIGTERM or Ctrl-C, let open calls go on for this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_any)]
     pub(crate) drain: Duration,
+    /// End a session that has had no request and no open stream for this long
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration::parse)]
+    pub(crate) session_idle: Duration,
+    /// Exit when there has been no session for this long [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) exit_when_idle: Option<Duration>,
+    /// Run as the daemon of the hosts whose configuration has this key
+    #[cfg(unix)]
+    #[arg(long, value_name = "KEY", hide = true, requires = "socket")]
+    pub(crate) detached: Option<String>,
 }

@@ -1,10 +1,22 @@
 //! Implements `bowline serve`: one MCP server for hosts, in front of many servers that may fail.
 
+#[cfg(unix)]
+mod daemon;
+#[cfg(unix)]
+mod daemon_key;
+#[cfg(unix)]
+mod detached;
+#[cfg(unix)]
+mod front;
+#[cfg(not(unix))]
+#[path = "serve/front_absent.rs"]
+mod front;
 mod listen;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use bowline_gateway::{FolderCatalog, Gateway, Host, Naming};
+use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::ServeArgs;
@@ -15,6 +27,7 @@ use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
+use front::FrontOutcome;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
@@ -30,10 +43,20 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             "see `bowline status` for what is configured, and why it is left out",
         ));
     }
+    if args.stdio && !args.alone && front::run(&args, settings, &enabled).await == FrontOutcome::Served {
+        stderr::drain();
+        return Ok(Exit::Ok);
+    }
+    #[cfg(unix)]
+    if args.listen.detached.is_some() {
+        detached::leave_terminal();
+    }
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let serving = Serving::new(printer);
     let listener =
         if args.stdio { None } else { Some(listen::open(&args.listen, settings, &enabled).await?) };
+    #[cfg(unix)]
+    let _pid_file = record_daemon(&args, settings, &enabled)?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let Configured { gateway, logins } = build_gateway(enabled, &args, settings, &serving);
@@ -41,12 +64,48 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
-            let run = |stop| async move { gateway.serve_hosts(http, drain, stop).await };
+            let idle = wait_until_idle(http.idle_watch(), args.listen.exit_when_idle);
+            let run = |stop| async move {
+                let stop = async {
+                    tokio::select! {
+                        () = stop => {}
+                        () = idle => {}
+                    }
+                };
+                gateway.serve_hosts(http, drain, stop).await;
+            };
             serving.drive(logins, run).await;
         }
     }
     stderr::drain();
     Ok(Exit::Ok)
+}
+
+/// Resolves when there has been no host for `limit`, or never.
+async fn wait_until_idle(hosts: IdleWatch, limit: Option<Duration>) {
+    match limit {
+        Some(limit) => hosts.wait_until_idle_for(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Says which process is the daemon that listens on the socket, if this one is.
+#[cfg(unix)]
+fn record_daemon(
+    args: &ServeArgs,
+    settings: &Settings,
+    servers: &[bowline::Server],
+) -> Outcome<Option<detached::PidFile>> {
+    let (Some(expected), Some(socket)) = (&args.listen.detached, &args.listen.socket) else {
+        return Ok(None);
+    };
+    let key = daemon_key::DaemonKey::new(args, settings, servers);
+    if key.to_string() != *expected {
+        settings.printer.note("the configuration has changed since the host that starts this daemon read it");
+    }
+    let file = detached::PidFile::create(socket, key);
+    file.map(Some)
+        .map_err(|error| Failure::usage(format!("cannot write beside {}: {error}", socket.display())))
 }
 
 /// A gateway, and the commands that log in to its servers.
@@ -81,9 +140,6 @@ fn build_gateway(
     for (server, command) in &logins {
         let command = command.clone();
         builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
-    }
-    if args.listen.modern {
-        builder = builder.stateless_hosts();
     }
     if let Some(folder) = catalog {
         builder = builder.catalog_cache(FolderCatalog::new(folder));

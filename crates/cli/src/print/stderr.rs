@@ -14,6 +14,9 @@ use super::output_hold::{OutputHold, Stream, hold_back};
 /// Queue of the writer thread, once there is one.
 static WRITER_QUEUE: OnceLock<Queue> = OnceLock::new();
 
+/// The file that stderr is, and its maximum size in bytes, if it is limited.
+static LIMITED_FILE: OnceLock<(std::fs::File, u64)> = OnceLock::new();
+
 /// How many bytes wait to be written. Texts beyond are dropped and counted.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// How long the end of the process waits for the queue.
@@ -46,6 +49,29 @@ pub(crate) fn detach() {
     }
 }
 
+/// Limits the size of the file that stderr is: it is emptied when it has grown beyond `bytes`. Has no
+/// effect if stderr is something else. The file must be open for appending.
+#[cfg(unix)]
+pub(crate) fn limit_file(bytes: u64) {
+    use std::os::fd::AsFd as _;
+
+    let file = io::stderr().as_fd().try_clone_to_owned().map(std::fs::File::from);
+    if let Ok(file) = file
+        && file.metadata().is_ok_and(|about| about.is_file())
+    {
+        let _ = LIMITED_FILE.set((file, bytes));
+    }
+}
+
+/// Empties the file of stderr if it has become too large.
+fn enforce_limit() {
+    if let Some((file, limit)) = LIMITED_FILE.get()
+        && file.metadata().is_ok_and(|about| about.len() > *limit)
+    {
+        let _ = file.set_len(0);
+    }
+}
+
 /// Waits briefly until the queue is written.
 pub(crate) fn drain() {
     if let Some(queue) = WRITER_QUEUE.get() {
@@ -58,6 +84,7 @@ fn write_now(text: &str, color: ColorChoice) {
     if hold_back(Stream::Stderr, text, color) {
         return;
     }
+    enforce_limit();
     let mut err = AutoStream::new(io::stderr().lock(), color);
     let _ = err.write_all(text.as_bytes());
     let _ = err.flush();

@@ -17,7 +17,12 @@ pub(super) fn hash_server(server: &Server) -> String {
             parts.extend(stdio.args.iter().map(String::as_str));
             hash_parts(&parts)
         }
-        Transport::Http(http) | Transport::Sse(http) => hash_parts(&["http", http.url.as_str()]),
+        Transport::Http(http) | Transport::Sse(http) => {
+            let socket = http.socket.as_ref().map(|socket| socket.display().to_string());
+            let mut parts = vec!["http", http.url.as_str()];
+            parts.extend(socket.as_deref());
+            hash_parts(&parts)
+        }
         other => hash_parts(&[other.as_str(), &server.name]),
     }
 }
@@ -52,6 +57,11 @@ mod tests {
             Server::stdio("s", "runa").args(["b"]).build().unwrap(),
         ] {
             assert_ne!(hash_server(&base), hash_server(&other));
+        }
+        #[cfg(unix)]
+        {
+            let server = |path: &str| Server::http("s", "http://h/").socket(path).build().unwrap();
+            assert_ne!(hash_server(&server("/a")), hash_server(&server("/b")));
         }
         let with_key = base.clone().with_env("TOKEN", "new").unwrap();
         assert_eq!(hash_server(&base), hash_server(&with_key));

@@ -42,6 +42,8 @@ mod redact;
 #[cfg(unix)]
 mod resources;
 mod serve;
+#[cfg(unix)]
+mod serve_front;
 mod serve_restart;
 mod status;
 mod tasks;

@@ -30,7 +30,7 @@ async fn a_host_gets_all_servers_as_one_and_keeps_its_session() {
     let one = server("echo").await;
     let two = testkit::server().legacy().tool("counter").tool("slow").stdio().await;
     context.user_config(&format!("{}{}", http_entry("one", &one), stdio_entry("two", &two.command())));
-    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio", "--alone"])).await;
     assert_eq!(tools(&mut host).await, ["one__counter", "echo", "two__counter", "slow"]);
     assert_eq!(result_text(&host.call("one__counter").await), "1");
     assert_eq!(result_text(&host.call("two__counter").await), "1");
@@ -47,7 +47,7 @@ async fn the_next_start_answers_from_what_was_seen_before() {
     let context = Context::new();
     let one = server("echo").await;
     context.user_config(&http_entry("one", &one));
-    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio", "--alone"])).await;
     assert_eq!(tools(&mut host).await, ["counter", "echo"]);
     let folder = context.path(CATALOG);
     let is_saved = || {
@@ -61,7 +61,7 @@ async fn the_next_start_answers_from_what_was_seen_before() {
     }
     assert_eq!(host.close().await.status.code(), Some(0));
     one.stop().await;
-    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+    let mut host = Host::start_initialized(context.bowline(["serve", "--stdio", "--alone"])).await;
     assert_eq!(tools(&mut host).await, ["counter", "echo"]);
     let list = host.request("tools/list", json!({})).await;
     assert!(list["result"]["_meta"]["bowline/stale-servers"]["one"].is_string(), "{list}");
@@ -75,7 +75,7 @@ async fn chosen_servers_with_prefixed_names() {
     let context = Context::new();
     let (one, two) = (server("echo").await, server("slow").await);
     context.user_config(&format!("{}{}", http_entry("one", &one), http_entry("two", &two)));
-    let command = context.bowline(["serve", "--stdio", "--prefix", "two"]);
+    let command = context.bowline(["serve", "--stdio", "--alone", "--prefix", "two"]);
     let mut host = Host::start_initialized(command).await;
     assert_eq!(tools(&mut host).await, ["two__counter", "two__slow"]);
     assert_eq!(one.initialize_count(), 0);
@@ -155,28 +155,25 @@ async fn se_05_hosts_over_http_need_the_token() {
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
-/// A host that speaks both eras gets a session, in which servers can ask it something, unless it is
-/// told otherwise.
+/// Hosts of both eras are served on one endpoint.
 #[cfg(unix)]
 #[tokio::test]
-async fn hosts_without_sessions_are_served_on_request() {
+async fn hosts_with_and_without_sessions_are_served() {
     let context = Context::new();
     let one = server("echo").await;
     context.user_config(&http_entry("one", &one));
-    for (flags, revision) in
-        [(&["--no-token"][..], "2025-11-25"), (&["--no-token", "--modern"], "2026-07-28")]
-    {
-        let mut gateway = Gateway::start(&context, &[&["--listen", "127.0.0.1:0"], flags].concat());
-        let url = gateway.url().await;
-        gateway.note().await;
-        let shown = context.run(context.bowline(["info", &url, "--json"]));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
+    let url = gateway.url().await;
+    gateway.note().await;
+    for (protocol, revision) in [("legacy", "2025-11-25"), ("modern", "2026-07-28"), ("auto", "2026-07-28")] {
+        let shown = context.run(context.bowline(["info", &url, "--json", "--protocol", protocol]));
         assert!(shown.contains(revision), "{shown}");
         assert_eq!(
-            context.run(context.bowline(["call", &url, "echo"])),
+            context.run(context.bowline(["call", &url, "echo", "--protocol", protocol])),
             "exit: 0\n--- stdout\n{}\n--- stderr\n---"
         );
-        assert_eq!(gateway.terminate().await.code(), Some(0));
     }
+    assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
 /// A call that is open when the signal comes gets its response.

@@ -20,6 +20,7 @@ use super::options::RequestOrigin;
 use super::progress::{ProgressListener, ProgressTokens};
 use super::{CallOptions, Failure, LiveLink, Wire};
 use crate::clock;
+use crate::handler::Handler;
 use traffic::CallTraffic;
 
 /// The session and the open requests of one connection, and the way to its driver.
@@ -51,6 +52,8 @@ pub(crate) enum PendingRequest {
 pub(crate) struct PendingCall {
     pub(crate) answer: oneshot::Sender<RequestOutcome>,
     progress: Option<ProgressListener>,
+    /// Answers what the server asks because of this call.
+    handler: Option<Arc<dyn Handler>>,
     pub(crate) live: Arc<LiveLink>,
     pub(crate) sent: SendState,
 }
@@ -135,12 +138,13 @@ impl Engine {
         limits: Limits,
         answer: oneshot::Sender<RequestOutcome>,
     ) -> Result<(u64, Urgency), Failure> {
-        let progress = options.progress.clone();
+        let (progress, handler) = (options.progress.clone(), options.handler.clone());
         let sent = match live.wire {
             Wire::EventStream { .. } => SendState::Posting,
             Wire::Pipe(_) | Wire::Http { .. } => SendState::Sent,
         };
-        let waiter = PendingRequest::Call(PendingCall { answer, progress, live: Arc::clone(live), sent });
+        let waiter =
+            PendingRequest::Call(PendingCall { answer, progress, handler, live: Arc::clone(live), sent });
         let now = clock::now();
         let mut state = self.state();
         // The session replaces a link under the same lock, and then fails its calls; a call
@@ -196,6 +200,14 @@ impl Engine {
         let id = state.calls.ids().next().filter(|_| state.calls.len() == 1)?;
         match state.calls.get(id) {
             Some(PendingRequest::Call(call)) if call.sent == SendState::Sent => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The handler of an open call, if it has one of its own.
+    pub(crate) fn handler_of_call(&self, id: u64) -> Option<Arc<dyn Handler>> {
+        match self.state().calls.get(id) {
+            Some(PendingRequest::Call(call)) => call.handler.clone(),
             _ => None,
         }
     }
@@ -278,10 +290,12 @@ impl Engine {
     }
 
     /// Pauses the deadlines of the open calls, because the time in which a person is prompted is
-    /// not the server's. Returns the calls that were paused.
-    pub(crate) fn pause_calls(&self) -> Vec<u64> {
+    /// not the server's; of `only` one of them, if the person is prompted on its behalf alone.
+    /// Returns the calls that were paused.
+    pub(crate) fn pause_calls(&self, only: Option<u64>) -> Vec<u64> {
         let mut state = self.state();
-        let (now, ids) = (clock::now(), state.calls.ids().collect::<Vec<_>>());
+        let now = clock::now();
+        let ids: Vec<_> = state.calls.ids().filter(|id| only.is_none_or(|only| *id == only)).collect();
         ids.into_iter().filter(|id| state.calls.pause(now, *id)).collect()
     }
 

@@ -9,6 +9,7 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{LogLevel, Progress, Task};
 
 use super::progress::{ProgressListener, TaskProgress};
+use crate::handler::Handler;
 
 /// Settings of one call that differ from the server's configuration.
 #[derive(Clone, Default)]
@@ -24,6 +25,8 @@ pub struct CallOptions {
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
     pub(crate) origin: RequestOrigin,
+    /// Answers what the server asks because of this call, in place of the client's handler.
+    pub(crate) handler: Option<Arc<dyn Handler>>,
 }
 
 /// Receives the states of a task.
@@ -131,6 +134,21 @@ impl CallOptions {
     #[must_use]
     pub fn raw(mut self) -> Self {
         self.raw = true;
+        self
+    }
+
+    /// Sets a handler for what the server asks because of this call, in place of that of the client.
+    ///
+    /// A modern server always says which call needs the input, and a legacy one does over
+    /// Streamable HTTP, if it asks on the stream of the call. What belongs to no call in particular
+    /// still goes to the client's handler: over stdio, that is everything that a legacy server asks.
+    ///
+    /// The capabilities that servers are told are those of the client's handler; those of this one
+    /// are ignored. Questions that a modern server asks together are handled at the same time.
+    // GW-15
+    #[must_use]
+    pub fn handler(mut self, handler: impl Handler) -> Self {
+        self.handler = Some(Arc::new(handler));
         self
     }
 

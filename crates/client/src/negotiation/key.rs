@@ -5,8 +5,8 @@ use std::fmt;
 use bowline_config::{Server, Transport};
 use ring::digest::{Context, SHA256};
 
-/// Identifies a server in a [`NegotiationCache`](super::NegotiationCache): a hash of its URL, or of
-/// its command line, working directory and configured environment, since all of them may contain
+/// Identifies a server in a [`NegotiationCache`](super::NegotiationCache): a hash of its URL and
+/// socket, or of its command line, working directory and configured environment, since all of them may contain
 /// secrets. It is the same in every process. Headers do not count: credentials change, and the
 /// server stays the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,11 @@ impl ServerKey {
                 let env = stdio.env.iter().flat_map(|(name, value)| ["env", name, value.expose()]);
                 Self::from_parts(command.chain(args).chain(env))
             }
-            Transport::Http(http) | Transport::Sse(http) => Self::from_parts(["http", http.url.as_str()]),
+            Transport::Http(http) | Transport::Sse(http) => {
+                let socket = http.socket.as_ref().map(|socket| socket.display().to_string());
+                let socket = socket.iter().flat_map(|path| ["socket", path]);
+                Self::from_parts(["http", http.url.as_str()].into_iter().chain(socket))
+            }
             other => Self::from_parts([other.as_str(), &server.name]),
         }
     }
@@ -78,6 +82,16 @@ mod tests {
         assert_ne!(ServerKey::from_server(&with("a")), ServerKey::from_server(&base));
         let renamed = Server::stdio("other", "run").args(["a", "b"]).build().unwrap();
         assert_eq!(ServerKey::from_server(&base), ServerKey::from_server(&renamed));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn each_socket_is_another_server() {
+        let server = || Server::http("s", "http://h/mcp");
+        let key = |path: &str| ServerKey::from_server(&server().socket(path).build().unwrap());
+        assert_eq!(key("/a"), key("/a"));
+        assert_ne!(key("/a"), key("/b"));
+        assert_ne!(key("/a"), ServerKey::from_server(&server().build().unwrap()));
     }
 
     /// Files are named by the key, so it must never change.

@@ -4,6 +4,7 @@ mod auth;
 mod bad_input;
 mod cache;
 mod call_handle;
+mod call_handler;
 mod calls;
 mod completion;
 mod config_file;

@@ -1,6 +1,10 @@
 //! Owns which transport an entry has: what follows from its keys, and whether `transport` and
 //! `type` agree with that.
 
+use std::path::PathBuf;
+
+use url::Url;
+
 use super::Resolver;
 use super::places;
 use super::program::ServerRef;
@@ -32,6 +36,7 @@ pub(super) struct StdioKeys {
 
 /// Keys that only a server with `url` may have.
 pub(super) struct HttpKeys {
+    pub(super) socket: Option<Located<String>>,
     pub(super) headers: Option<Located<RawMap>>,
     pub(super) headers_command: Option<Located<RawHeadersCommand>>,
     pub(super) auth: Option<Located<RawAuth>>,
@@ -134,12 +139,13 @@ impl Resolver<'_, '_> {
     }
 
     fn resolve_http(&mut self, name: &str, url: Located<String>, reached: HttpKeys) -> Option<Http> {
-        let HttpKeys { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
+        let HttpKeys { socket, headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
             reached;
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
             self.refuse([&half.place], &InvalidValue::TlsPair);
         }
         let url = self.resolve_url(url, check::url);
+        let socket = self.resolve_socket(socket, url.as_ref());
         let headers = self.resolve_headers(headers);
         self.warn_unused_login(auth.as_ref(), headers_command.as_ref(), &headers);
         let auth = match auth {
@@ -156,6 +162,7 @@ impl Resolver<'_, '_> {
         let allow_http = allow_http.is_some_and(|allow| allow.value);
         let url = url?;
         Some(Http {
+            socket,
             headers,
             tls,
             fallback: true,
@@ -164,6 +171,15 @@ impl Resolver<'_, '_> {
             allow_http,
             ..Http::from_url(url)
         })
+    }
+
+    /// Resolves `socket`; `None` if there is none, or if it was reported.
+    fn resolve_socket(&mut self, socket: Option<Located<String>>, url: Option<&Url>) -> Option<PathBuf> {
+        let place = socket.as_ref()?.place.clone();
+        let path = self.resolve_path(socket)?;
+        // An unusable URL has been reported.
+        self.ok_or_report(&place, check::socket(&path, url?))?;
+        Some(path)
     }
 }
 
@@ -176,7 +192,8 @@ impl StdioKeys {
 
 impl HttpKeys {
     fn places(&self) -> impl Iterator<Item = &Location> {
-        let Self { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } = self;
-        places![headers, headers_command, auth, allow_http, ca_file, client_cert, client_key]
+        let Self { socket, headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
+            self;
+        places![socket, headers, headers_command, auth, allow_http, ca_file, client_cert, client_key]
     }
 }

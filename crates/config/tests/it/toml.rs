@@ -325,6 +325,25 @@ c.toml:6:14: servers.b.allow_http: must be true or false, not a string";
     assert!(crate::auth::http(&parse_valid("c.json", json), "a").allow_http);
 }
 
+#[test]
+#[cfg(unix)]
+fn a_server_is_reached_on_a_socket() {
+    let text = "[servers.a]\nurl = 'http://h/'\nsocket = '/run/${USER:-u}/a.sock'\n\
+                [servers.b]\nurl = 'http://h/'\nsocket = '~/b.sock'\n[servers.c]\nurl = 'http://h/'";
+    let config = parse_valid("/etc/c.toml", text);
+    let sockets = ["a", "b", "c"].map(|name| crate::auth::http(&config, name).socket.clone());
+    assert_eq!(sockets, [Some("/run/u/a.sock".into()), Some("/home/me/b.sock".into()), None]);
+    let expected = "\
+c.toml:3:10: servers.a.socket: belongs to a server with `url`, and this one has a `command`
+c.toml:6:10: servers.b.socket: a server on a socket needs a URL that begins with http://
+  hint: nothing is encrypted on a socket, and nobody else can read it
+c.toml:9:10: servers.c.socket: the path of a socket must be absolute
+c.toml:12:10: servers.d.socket: the path is empty";
+    let text = "[servers.a]\ncommand = 'x'\nsocket = '/s'\n[servers.b]\nurl = 'https://h/'\nsocket = '/s'\n\
+                [servers.c]\nurl = 'http://h/'\nsocket = 's'\n[servers.d]\nurl = 'http://h/'\nsocket = ''";
+    assert_eq!(parse_errors("c.toml", text), expected);
+}
+
 /// Words of other programs come before guesses by spelling: `cmd` resembles `cwd` most.
 #[test]
 fn foreign_words_lead_to_the_key_that_is_meant() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::{LogLevel, method};
-use bowline::{Client, ConnectionEvent, Era, Event, Json, NoHandler, Notification, RpcError, Status, Topic};
+use bowline::{Client, ConnectionEvent, Era, Event, Json, Notification, RpcError, Status, Topic};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::members::{Members, MembersHandler, Recipient};
+use super::shared_calls::{SharedCalls, SharedHandler};
 use super::upstream::Identity;
 use crate::catalog::{FeedTarget, ServerFeed, feed};
 use crate::error_response::{self, ConnectionState};
@@ -24,6 +25,8 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// The hosts that use it.
     pub(super) members: Arc<Members>,
+    /// The calls of hosts without a session.
+    pub(super) shared_calls: Arc<SharedCalls>,
     /// Notifications for hosts, in order.
     pub(super) queue: Arc<HostQueue>,
     /// What the server offers.
@@ -62,6 +65,7 @@ impl Connection {
     ) -> Result<Arc<Self>, RpcError> {
         let server = &gateway.known.servers()[at];
         let members = Arc::new(Members::new(server.timeouts.max));
+        let shared_calls = Arc::<SharedCalls>::default();
         let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
         let builder = if identity.session.is_some() {
             let (known, profile) = (Arc::clone(&gateway.known), identity.profile());
@@ -75,7 +79,8 @@ impl Connection {
             // same era.
             builder.begin_with(Era::Legacy).handler(handler)
         } else {
-            builder.handler(NoHandler)
+            let capabilities = identity.capabilities.clone();
+            builder.handler(SharedHandler { calls: Arc::clone(&shared_calls), capabilities })
         };
         let client = builder
             .open()
@@ -109,6 +114,7 @@ impl Connection {
         Ok(Arc::new(Self {
             client,
             members,
+            shared_calls,
             queue,
             feed: feed_receiver,
             is_shared,

@@ -1,5 +1,6 @@
 //! Serves one request of the host.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
@@ -44,8 +45,9 @@ impl HostSession {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let call = RoutedCall::new(&self.gateway, upstreams, method, params.clone()).await;
-        if call.may_have_effects(params.as_ref()) {
+        let context = CallContext { gateway: &self.gateway, upstreams, method };
+        let call = RoutedCall::new(context, params.clone()).await;
+        if call.may_have_effects(method, params.as_ref()) {
             if open.request.is_repeated() {
                 return Err(error_response::interrupted());
             }
@@ -64,7 +66,7 @@ impl HostSession {
                 upstreams.set_log_level(level.ok_or_else(missing)?);
                 Ok(Json::empty_object())
             }
-            _ => call.answer(open, params).await,
+            _ => call.answer(context, open, params).await,
         }
     }
 
@@ -99,23 +101,39 @@ impl HostSession {
     }
 }
 
-/// A request of a host, and what is done with it.
-pub(super) struct RoutedCall<'a> {
-    gateway: &'a Shared,
-    upstreams: &'a Upstreams,
+/// A request of a host, and the connections that it may be forwarded on.
+#[derive(Clone, Copy)]
+pub(super) struct CallContext<'a> {
+    pub(super) gateway: &'a Shared,
+    pub(super) upstreams: &'a Upstreams,
+    pub(super) method: &'a str,
+}
+
+/// What is done with a request of a host.
+pub(super) struct RoutedCall {
     snapshot: Arc<Snapshot>,
-    method: &'a str,
     route: Route,
 }
 
-impl<'a> RoutedCall<'a> {
-    /// Decides what is done with a request.
-    pub(super) async fn new(
-        gateway: &'a Shared,
-        upstreams: &'a Upstreams,
-        method: &'a str,
+/// The host's end of a request that is forwarded.
+pub(super) trait CallOrigin: Sync {
+    /// Forwards the request to one server. What the server sends before its response reaches the
+    /// host before the response does.
+    ///
+    /// Dropping the future cancels the request on the server.
+    fn forward(
+        &self,
+        upstream: &Upstream,
+        snapshot: &Snapshot,
+        method: &str,
         params: Option<Json>,
-    ) -> Self {
+    ) -> impl Future<Output = HandlerResult> + Send;
+}
+
+impl RoutedCall {
+    /// Decides what is done with a request.
+    pub(super) async fn new(context: CallContext<'_>, params: Option<Json>) -> Self {
+        let CallContext { gateway, upstreams, method } = context;
         let catalog = &upstreams.catalog;
         let mut snapshot = catalog.snapshot();
         let mut routed = route(&snapshot, method, params.clone());
@@ -125,19 +143,19 @@ impl<'a> RoutedCall<'a> {
             snapshot = catalog.snapshot();
             routed = route(&snapshot, method, params);
         }
-        Self { gateway, upstreams, snapshot, method, route: routed }
+        Self { snapshot, route: routed }
     }
 
     /// The lists by which it was decided.
-    pub(super) fn snapshot(&self) -> &Snapshot {
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
     /// Whether it must not be executed twice. Of methods that are not known here, that is not known.
-    fn may_have_effects(&self, params: Option<&Json>) -> bool {
+    fn may_have_effects(&self, method: &str, params: Option<&Json>) -> bool {
         match self.route {
             Route::Unknown => true,
-            _ if *self.method == *method::TOOLS_CALL => {
+            _ if method == method::TOOLS_CALL => {
                 let name: Option<String> = params.and_then(|params| params.member("name")?.decode().ok());
                 !name.is_some_and(|name| self.snapshot.is_harmless_tool(&name))
             }
@@ -147,18 +165,24 @@ impl<'a> RoutedCall<'a> {
 
     /// Answers a request that changes nothing of the session of its host. Other methods are unknown
     /// here.
-    pub(super) async fn answer(self, open: &Arc<OpenCall>, params: Option<Json>) -> HandlerResult {
-        let Self { gateway, upstreams, snapshot, method, route } = self;
+    pub(super) async fn answer(
+        self,
+        context: CallContext<'_>,
+        origin: &impl CallOrigin,
+        params: Option<Json>,
+    ) -> HandlerResult {
+        let CallContext { gateway, upstreams, method } = context;
+        let Self { snapshot, route } = self;
         match route {
             Route::List(kind) => Ok(list(&upstreams.catalog, kind, gateway.list_wait).await),
             Route::Forward { server, params } => {
                 let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
-                forward(upstream, &snapshot, open, method, params).await
+                origin.forward(upstream, &snapshot, method, params).await
             }
-            Route::Search { uri } => search(upstreams, &snapshot, open, &uri, params).await,
+            Route::Search { uri } => search(upstreams, &snapshot, origin, &uri, params).await,
             Route::Unknown => {
                 let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
-                forward(only, &snapshot, open, method, params).await
+                origin.forward(only, &snapshot, method, params).await
             }
             Route::Refuse(error) => Err(error),
             Route::Subscribe(_) | Route::Unsubscribe { .. } | Route::SetLevel => Err(unknown_method(method)),
@@ -166,37 +190,37 @@ impl<'a> RoutedCall<'a> {
     }
 }
 
-/// Forwards a request to one server. What the server sends before its response reaches the host
-/// before the response does.
-async fn forward(
-    upstream: &Upstream,
-    snapshot: &Snapshot,
-    open: &Arc<OpenCall>,
-    method: &str,
-    params: Option<Json>,
-) -> HandlerResult {
-    let Some(_permit) = upstream.count_call() else {
-        return Err(error_response::too_many_requests(&upstream.server.name));
-    };
-    let connected = upstream.connected()?;
-    let sent = connected.members.begin(upstream.member(), open);
-    let call = ForwardedCall {
-        client: &connected.client,
-        timeouts: &upstream.server.timeouts,
-        queue: &connected.queue,
-    };
-    let result = call.send(open, method, params, false).await;
-    let is_done = match &result {
-        Ok(_) => true,
-        Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
-    };
-    if is_done {
-        sent.answered();
-    }
-    connected.queue.wait_until_delivered().await;
-    match result {
-        Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
-        Err(error) => Err(upstream.error_response(&connected.client, &error)),
+impl CallOrigin for Arc<OpenCall> {
+    async fn forward(
+        &self,
+        upstream: &Upstream,
+        snapshot: &Snapshot,
+        method: &str,
+        params: Option<Json>,
+    ) -> HandlerResult {
+        let Some(_permit) = upstream.count_call() else {
+            return Err(error_response::too_many_requests(&upstream.server.name));
+        };
+        let connected = upstream.connected()?;
+        let sent = connected.members.begin(upstream.member(), self);
+        let call = ForwardedCall {
+            client: &connected.client,
+            timeouts: &upstream.server.timeouts,
+            queue: &connected.queue,
+        };
+        let result = call.send(self, method, params, false).await;
+        let is_done = match &result {
+            Ok(_) => true,
+            Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
+        };
+        if is_done {
+            sent.answered();
+        }
+        connected.queue.wait_until_delivered().await;
+        match result {
+            Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
+            Err(error) => Err(upstream.error_response(&connected.client, &error)),
+        }
     }
 }
 
@@ -204,7 +228,7 @@ async fn forward(
 async fn search(
     upstreams: &Upstreams,
     snapshot: &Snapshot,
-    open: &Arc<OpenCall>,
+    origin: &impl CallOrigin,
     uri: &str,
     params: Option<Json>,
 ) -> HandlerResult {
@@ -216,7 +240,7 @@ async fn search(
         if !snapshot.lists_resources(&server) && !offers_resources(&connected.client) {
             continue;
         }
-        match forward(upstream, snapshot, open, method::RESOURCES_READ, params.clone()).await {
+        match origin.forward(upstream, snapshot, method::RESOURCES_READ, params.clone()).await {
             Ok(result) => return Ok(result),
             Err(error) => {
                 first_error.get_or_insert(error);

@@ -1,4 +1,5 @@
-//! Connections that hosts without a session share, by the name and version that they declare.
+//! Connections that hosts without a session share, by the name, version and capabilities that they
+//! declare.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -6,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::Json;
+use bowline_proto::server::modern::input::forwarded_capabilities;
+use bowline_proto::server::modern::request::ModernRequest;
 use parking_lot::Mutex;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::task::TaskTracker;
@@ -18,9 +21,18 @@ use super::upstream::{Identity, Upstreams};
 /// The shared connections, opened when they are first needed and closed when they are idle.
 pub(super) struct SharedUpstreams {
     gateway: Arc<Shared>,
-    by_client: Mutex<HashMap<Box<str>, Entry>>,
+    by_client: Mutex<HashMap<ClientKey, Entry>>,
     /// The connections that are being closed.
     closing: TaskTracker,
+}
+
+/// What hosts that share connections have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ClientKey {
+    /// The text of their `Implementation`.
+    client_info: Box<str>,
+    /// The capabilities that servers are told.
+    capabilities: Box<str>,
 }
 
 struct Entry {
@@ -34,12 +46,13 @@ struct Entry {
 /// Shared connections in use by one request.
 pub(super) struct UpstreamLease {
     shared: Arc<SharedUpstreams>,
-    client: Box<str>,
+    client: ClientKey,
     upstreams: Arc<Upstreams>,
 }
 
-/// Most names under which servers are connected to at a time. A host can declare anything; hosts
-/// beyond that share the connections in the name of the gateway.
+/// Most kinds of hosts for which servers are connected to at a time. A host can declare anything;
+/// hosts beyond that share connections in the name of the gateway, by their capabilities alone, which
+/// have few values.
 const MAX_CLIENTS: usize = 32;
 /// Longest name and version that servers are told, in bytes.
 const MAX_CLIENT_INFO_BYTES: usize = 4 * 1024;
@@ -53,21 +66,29 @@ impl SharedUpstreams {
         Arc::new(Self { gateway, by_client: Mutex::default(), closing: TaskTracker::new() })
     }
 
-    /// The connections for hosts that declare this name and version: an `Implementation`.
-    pub(super) fn lease(self: &Arc<Self>, client_info: Option<&Json>) -> UpstreamLease {
+    /// The connections for the host of a request.
+    // GW-15
+    pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest) -> UpstreamLease {
+        self.lease_for(client.client_info.as_ref(), forwarded_capabilities(&client.client_capabilities))
+    }
+
+    /// The connections for hosts that declare this name and version, an `Implementation`, and these
+    /// capabilities.
+    fn lease_for(self: &Arc<Self>, client_info: Option<&Json>, capabilities: Json) -> UpstreamLease {
+        let key = |client_info: &Json| ClientKey {
+            client_info: client_info.as_str().into(),
+            capabilities: capabilities.as_str().into(),
+        };
         let mut by_client = self.by_client.lock();
         let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
         let declared = declared.filter(|info| {
-            let is_known = by_client.contains_key(info.as_str());
+            let is_known = by_client.contains_key(&key(info));
             is_known || by_client.len() < MAX_CLIENTS || self.close_longest_idle(&mut by_client)
         });
         let client_info = declared.cloned().unwrap_or_else(server_info);
-        let client: Box<str> = client_info.as_str().into();
+        let client = key(&client_info);
         let entry = by_client.entry(client.clone()).or_insert_with(|| Entry {
-            upstreams: Upstreams::open(
-                &self.gateway,
-                Identity { client_info, capabilities: Json::empty_object(), session: None },
-            ),
+            upstreams: Upstreams::open(&self.gateway, Identity { client_info, capabilities, session: None }),
             users: 0,
             idle_since: Instant::now(),
         });
@@ -104,7 +125,7 @@ impl SharedUpstreams {
     }
 
     /// Closes the connections that are unused for the longest time. `false` if all are in use.
-    fn close_longest_idle(&self, by_client: &mut HashMap<Box<str>, Entry>) -> bool {
+    fn close_longest_idle(&self, by_client: &mut HashMap<ClientKey, Entry>) -> bool {
         let idle = by_client.iter().filter(|(_, entry)| entry.users == 0);
         let longest = idle.min_by_key(|(_, entry)| entry.idle_since).map(|(client, _)| client.clone());
         let Some(entry) = longest.and_then(|client| by_client.remove(&client)) else { return false };
@@ -150,7 +171,7 @@ mod tests {
     }
 
     fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
-        shared.lease(Some(&implementation(name, "1")))
+        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object())
     }
 
     fn names(shared: &SharedUpstreams) -> usize {
@@ -164,8 +185,8 @@ mod tests {
         // All are in use, so others share the connections of the gateway itself.
         let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
         assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
-        assert_eq!(*first.client, *server_info().as_str());
-        let anonymous = shared.lease(None);
+        assert_eq!(*first.client.client_info, *server_info().as_str());
+        let anonymous = shared.lease_for(None, Json::empty_object());
         let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
         for other in [&anonymous, &large] {
             assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
@@ -178,10 +199,23 @@ mod tests {
         drop(held.pop());
         drop([first, second, anonymous, large]);
         let next = lease(&shared, "x");
-        assert_eq!(*next.client, *implementation("x", "1").as_str());
+        assert_eq!(*next.client.client_info, *implementation("x", "1").as_str());
         let oldest = implementation(&(MAX_CLIENTS - 1).to_string(), "1");
-        assert!(!shared.by_client.lock().contains_key(oldest.as_str()));
+        let is_oldest = |client: &ClientKey| *client.client_info == *oldest.as_str();
+        assert!(!shared.by_client.lock().keys().any(is_oldest));
         assert_eq!(names(&shared), MAX_CLIENTS + 1);
+    }
+
+    // GW-15
+    #[tokio::test]
+    async fn hosts_with_other_capabilities_have_other_connections() {
+        let shared = shared();
+        let host = implementation("host", "1");
+        let lease = |capabilities: &str| shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap());
+        let (none, roots, again) = (lease("{}"), lease(r#"{"roots":{}}"#), lease(r#"{"roots":{}}"#));
+        assert!(!Arc::ptr_eq(&none.upstreams, &roots.upstreams));
+        assert!(Arc::ptr_eq(&roots.upstreams, &again.upstreams));
+        assert_eq!(names(&shared), 2);
     }
 
     #[tokio::test]

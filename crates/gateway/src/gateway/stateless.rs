@@ -1,6 +1,8 @@
 //! Serves hosts of revision 2026-07-28, each of whose requests stands on its own.
 
+mod call_parking;
 mod listen;
+mod running_call;
 
 use std::sync::Arc;
 
@@ -13,23 +15,27 @@ use bowline_proto::server::modern::request::ModernRequest;
 use bowline_proto::server::modern::results::{complete_result, error_for_modern_host};
 use bowline_proto::wire::meta;
 use bowline_proto::wire::object::Edit;
-use bowline_server::StatelessRequest;
+use bowline_server::{OpenRequest, StatelessRequest};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use super::handshake::{build_discovery, server_info};
-use super::request::RoutedCall;
+use super::request::{CallContext, RoutedCall};
 use super::session::INSTRUCTIONS_WAIT;
 use super::shared_upstreams::{SharedUpstreams, UpstreamLease};
-use crate::open_calls::OpenCall;
+use crate::catalog::Snapshot;
+use call_parking::{CallParking, HostRequest};
+use running_call::{CallStart, CallTurn, RunningCall};
 
 /// The hosts without a session, and the connections that they share. Clones share everything.
 #[derive(Clone)]
 pub(super) struct StatelessHosts {
     gateway: Arc<Shared>,
     upstreams: Arc<SharedUpstreams>,
+    /// The calls that wait for input.
+    parking: Arc<CallParking>,
     /// A token is held by each request.
     requests: TaskTracker,
     /// Canceled when subscriptions are to end.
@@ -44,9 +50,11 @@ const MAX_WATCHES: usize = 10_000;
 impl StatelessHosts {
     pub(super) fn new(gateway: Arc<Shared>) -> Self {
         let upstreams = SharedUpstreams::new(Arc::clone(&gateway));
+        let parking = CallParking::new(gateway.input_timeout);
         Self {
             gateway,
             upstreams,
+            parking,
             requests: TaskTracker::new(),
             stopping: CancellationToken::new(),
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
@@ -72,59 +80,104 @@ impl StatelessHosts {
         self.stopping.cancel();
     }
 
-    /// Waits until no request is open, and closes all connections to servers.
+    /// Waits until no request is open, cancels the calls that wait for input, and closes all
+    /// connections to servers.
     pub(super) async fn close(&self) {
         self.requests.close();
         self.requests.wait().await;
+        self.parking.close();
         self.upstreams.close().await;
     }
 
     /// Dropping the future cancels the request on its server.
     async fn serve_request(&self, request: StatelessRequest) {
-        if let Err(refusal) = check_method(&request) {
-            return request.request.respond(Err(&refusal.error)).await;
+        match find_retry(&request) {
+            Ok(None) => {}
+            Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,
+            Err(refusal) => return request.request.respond(Err(&refusal.error)).await,
         }
-        let lease = self.upstreams.lease(request.client.client_info.as_ref());
+        let lease = self.upstreams.lease(&request.client);
         match &*request.method {
             method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
             method::DISCOVER => {
                 lease.catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
                 request.request.respond(Ok(&build_discovery(&lease.catalog.snapshot()))).await;
             }
-            _ => Box::pin(self.forward(&lease, request)).await,
+            _ => Box::pin(self.forward(lease, request)).await,
         }
     }
 
-    async fn forward(&self, lease: &UpstreamLease, request: StatelessRequest) {
+    /// Forwards a request in a task of its own, and waits for its end or for questions.
+    async fn forward(&self, lease: UpstreamLease, request: StatelessRequest) {
         let params = forwarded_params(request.params.as_ref(), &request.client);
-        let call = RoutedCall::new(&self.gateway, lease, &request.method, params.clone()).await;
-        let name = params.as_ref().and_then(|params| params.member("name")?.decode::<String>().ok());
-        if *request.method == *method::TOOLS_CALL
-            && let Some(annotations) = name.and_then(|name| call.snapshot().header_annotations(&name))
-            && let Err(refusal) = request.check_arguments(annotations)
-        {
+        let context = CallContext { gateway: &self.gateway, upstreams: &lease, method: &request.method };
+        let routed = RoutedCall::new(context, params.clone()).await;
+        if let Err(refusal) = check_arguments(&request, routed.snapshot()) {
             return request.request.respond(Err(&refusal.error)).await;
         }
-        let method = request.method.clone();
-        let open = OpenCall::new(request.request);
-        let answer = modern_answer(&method, call.answer(&open, params).await);
-        open.request.respond(answer.as_ref()).await;
+        let StatelessRequest { request, method, params: sent, client, memory, .. } = request;
+        let gateway = Arc::clone(&self.gateway);
+        let call = CallStart { gateway, lease, routed, method: method.clone(), params, memory };
+        let host = HostRequest { method, params: sent, client };
+        self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;
+    }
+
+    /// Goes on with a call that waits for the input which this request brings.
+    // GW-07, GW-16
+    async fn resume(&self, request: StatelessRequest, retry: InputRetry) {
+        let host = HostRequest {
+            method: request.method.clone(),
+            params: request.params.clone(),
+            client: request.client.clone(),
+        };
+        let resumed = self.parking.resume(&retry, &host, |call| check_arguments(&request, call.snapshot()));
+        match resumed {
+            Ok(call) => self.finish(call, request.request, &host).await,
+            Err(error) => request.request.respond(Err(&error)).await,
+        }
+    }
+
+    /// Responds with the result of a call or with its questions, whichever come first.
+    async fn finish(&self, mut call: Box<RunningCall>, request: OpenRequest, host: &HostRequest) {
+        let request = Arc::new(request);
+        call.attach(&request, host.client.progress_token.clone());
+        let answer = loop {
+            match call.wait(&host.client.client_capabilities).await {
+                CallTurn::Ended(answer) => break answer,
+                CallTurn::Asks => match self.parking.park(call, host) {
+                    Ok(questions) => break Ok(questions),
+                    Err((refused, error)) => {
+                        call = refused;
+                        call.refuse_questions(&error);
+                    }
+                },
+            }
+        };
+        request.respond(modern_answer(&host.method, answer).as_ref()).await;
     }
 }
 
-/// Refuses what hosts of this revision cannot request here.
+/// Refuses what hosts of this revision cannot request here, and finds what a retry brings.
 // GW-05, GW-07
-fn check_method(request: &StatelessRequest) -> Result<(), Refusal> {
+fn find_retry(request: &StatelessRequest) -> Result<Option<InputRetry>, Refusal> {
     match MethodKind::of(&request.method) {
         MethodKind::Core | MethodKind::Unknown => {}
         MethodKind::Tasks | MethodKind::Removed => return Err(method_not_found()),
     }
-    if may_require_input(&request.method) && InputRetry::parse(request.params.as_ref())?.is_some() {
-        // No result of ours requests input, and that of a server is not for the host.
-        let error = RpcError::new(code::INVALID_PARAMS, "no input was requested");
-        return Err(Refusal::from_error(error));
+    if may_require_input(&request.method) { InputRetry::parse(request.params.as_ref()) } else { Ok(None) }
+}
+
+/// Checks the headers that repeat arguments of the called tool.
+// GW-03
+fn check_arguments(request: &StatelessRequest, snapshot: &Snapshot) -> Result<(), Refusal> {
+    if *request.method != *method::TOOLS_CALL {
+        return Ok(());
     }
-    Ok(())
+    let name = request.params.as_ref().and_then(|params| params.member("name")?.decode::<String>().ok());
+    match name.and_then(|name| snapshot.header_annotations(&name)) {
+        Some(annotations) => request.check_arguments(annotations),
+        None => Ok(()),
+    }
 }
 
 /// The params without what the host says about itself, which the gateway says about itself to

@@ -30,8 +30,8 @@ pub(super) struct Identity {
     pub(super) client_info: Json,
     /// The capabilities of the host, as far as servers are told: an object.
     pub(super) capabilities: Json,
-    /// The session of the host. `None` for hosts without one, which can be asked nothing, and are
-    /// told nothing but the progress of their calls.
+    /// The session of the host. `None` for hosts without one, which are asked only because of their
+    /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
 }
 
@@ -272,5 +272,6 @@ async fn follow(catalog: Arc<Catalog>, at: usize, mut connection: watch::Receive
 
 static NEXT_MEMBER: AtomicU64 = AtomicU64::new(0);
 
-/// How many calls of one session a server may have open: three quarters of what the session may have.
+/// How many calls of one session, or of hosts that share a connection, a server may have open: three
+/// quarters of what a session may have.
 const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;

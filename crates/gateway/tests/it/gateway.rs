@@ -1,5 +1,6 @@
 //! A gateway in front of several servers.
 
+mod asking;
 mod calls;
 mod catalog;
 mod http_host;
@@ -35,5 +36,5 @@ async fn wait_for_cached_lists(folder: &Path) {
 }
 
 fn gateway(servers: impl IntoIterator<Item = Server>) -> Gateway {
-    Gateway::builder(servers).stateless_hosts().build()
+    Gateway::builder(servers).build()
 }

@@ -12,6 +12,7 @@
 //! - [`legacy_results`]: results of modern servers for legacy hosts
 //! - [`input`]: results that request input, and the retries that bring it
 //! - [`request_state`]: the protected `requestState` of such results
+//! - [`parked_calls`]: calls that wait for such retries
 //! - [`listen`]: one `subscriptions/listen` stream
 
 pub mod discover;
@@ -21,6 +22,7 @@ pub mod input;
 pub mod legacy_results;
 pub mod listen;
 pub mod methods;
+pub mod parked_calls;
 pub mod request;
 pub mod request_state;
 pub mod results;

@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::connection::serve_connection;
+use super::idle_watch::IdleWatch;
 use super::settings::HttpSettings;
 use super::site::Site;
 use super::socket::ListenSocket;
@@ -85,6 +86,12 @@ impl HttpListener {
     /// The address it listens on. `None` for a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
+    }
+
+    /// Returns a watch that tells when the listener has had no hosts for some time. It may outlive the
+    /// listener.
+    pub fn idle_watch(&self) -> IdleWatch {
+        IdleWatch::new(self.site.sessions.open())
     }
 
     /// Waits for the next session. `None` once no more are accepted.

@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use super::settings::HttpSettings;
 
-/// The share of a body in the memory for bodies, held until its messages are taken.
+/// The share of a body in the memory for the bodies of all hosts, released when this is dropped.
 #[derive(Debug)]
-pub(crate) struct BodyMemory {
+pub struct BodyMemory {
     budget: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
 }

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::idle_watch::OpenSession;
 use super::journal::SessionJournal;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
@@ -43,6 +44,8 @@ pub(crate) struct HttpSession {
     journal: Option<SessionJournal>,
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
+    /// Counts this session as open.
+    _open: OpenSession,
 }
 
 /// The transports, which have endpoints of their own.
@@ -79,9 +82,10 @@ impl HttpSession {
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
         journal: Option<SessionJournal>,
+        open: OpenSession,
     ) -> Self {
         let streams = EventStreams::new(settings.log_limits);
-        Self::with_event_streams((id, kind), streams, settings, posts, sessions, journal)
+        Self::with_event_streams((id, kind), streams, settings, posts, sessions, journal, open)
     }
 
     pub(crate) fn with_event_streams(
@@ -91,6 +95,7 @@ impl HttpSession {
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
         journal: Option<SessionJournal>,
+        open: OpenSession,
     ) -> Self {
         Self {
             id,
@@ -106,6 +111,7 @@ impl HttpSession {
             journal,
             sessions,
             stall_timeout: settings.stall_timeout,
+            _open: open,
         }
     }
 

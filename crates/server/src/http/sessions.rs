@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
+use super::idle_watch::OpenSessions;
 use super::journal::{Journal, SessionJournal};
 use super::session::{HttpSession, SessionId, SessionKind};
 use super::settings::HttpSettings;
@@ -19,6 +20,7 @@ use super::source::{HttpSource, MAX_QUEUED_POSTS};
 #[derive(Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    open: OpenSessions,
 }
 
 impl Sessions {
@@ -32,7 +34,8 @@ impl Sessions {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let id = SessionId::random();
         let journal = journal.map(|journal| journal.begin(&id));
-        let session = HttpSession::new((id, kind), settings, sender, Arc::downgrade(self), journal);
+        let session =
+            HttpSession::new((id, kind), settings, sender, Arc::downgrade(self), journal, self.open.count());
         self.insert(session, settings).map(|session| HttpSource::new(session, posts))
     }
 
@@ -47,8 +50,15 @@ impl Sessions {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let identity = (id, SessionKind::Streamable);
         let sessions = Arc::downgrade(self);
-        let session =
-            HttpSession::with_event_streams(identity, streams, settings, sender, sessions, Some(journal));
+        let session = HttpSession::with_event_streams(
+            identity,
+            streams,
+            settings,
+            sender,
+            sessions,
+            Some(journal),
+            self.open.count(),
+        );
         self.insert(session, settings).map(|session| HttpSource::new(session, posts))
     }
 
@@ -63,11 +73,16 @@ impl Sessions {
     }
 
     /// Begins a session for one request, which no host can name and which is not counted.
-    pub(crate) fn begin_stateless(settings: &HttpSettings) -> Arc<HttpSession> {
+    pub(crate) fn begin_stateless(&self, settings: &HttpSettings) -> Arc<HttpSession> {
         // It has no further messages.
         let (sender, _) = mpsc::channel(1);
         let identity = (SessionId::none(), SessionKind::Stateless);
-        Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), None))
+        Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), None, self.open.count()))
+    }
+
+    /// The number of sessions that are being served.
+    pub(crate) fn open(&self) -> &OpenSessions {
+        &self.open
     }
 
     /// Finds a session of this kind that has not ended.

@@ -6,6 +6,7 @@ use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{FirstEvents, PostFormat};
 use bowline_proto::server::http::PostRefusal;
 use bowline_proto::server::modern;
+use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
 use bowline_proto::wire::{Id, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
@@ -16,7 +17,6 @@ use super::event_body::{EventBody, StreamReader};
 use super::post::{Post, dropped_error, wait_for_first};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
-use super::sessions::Sessions;
 use super::site::Site;
 use super::ticket::PostTicket;
 use crate::link::HostLink;
@@ -41,7 +41,10 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
-    let client = ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS)
+    let values = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let client = check_version_header(values, params.as_ref())
+        .map_err(|mismatch| mismatch.refusal())
+        .and_then(|()| ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS))
         .and_then(|client| {
             check(&headers, &client, (&method, params.as_ref()), None)?;
             Ok(client)
@@ -52,7 +55,7 @@ pub(crate) async fn serve_stateless(
         return Err(Refusal::Accept);
     }
     let permit = admit(site, &id)?;
-    let session = Sessions::begin_stateless(&site.settings);
+    let session = site.sessions.begin_stateless(&site.settings);
     // GW-09: however this ends, the request ends with it.
     let end = EndSession::new(Arc::clone(&session), Some(permit));
     let link = HostLink::on_http(&session);
@@ -63,8 +66,7 @@ pub(crate) async fn serve_stateless(
     let key = link.with_session(|session| session.open_stateless_request(&id));
     let key = key.expect("it is the first request of its session");
     let request = OpenRequest::new(link, key, id.clone(), Some(ticket));
-    let request =
-        StatelessRequest { request, id: id.clone(), method, params, client, headers, _memory: memory };
+    let request = StatelessRequest { request, id: id.clone(), method, params, client, memory, headers };
     if requests.send(request).await.is_err() {
         return Err(unavailable(&id, "no more requests are accepted"));
     }

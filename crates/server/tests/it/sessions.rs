@@ -196,6 +196,23 @@ async fn session_with_an_open_stream_is_not_idle() {
     assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
 }
 
+/// A listener is idle when the last session has ended and its host was dropped, and not before.
+#[tokio::test]
+async fn a_listener_is_idle_without_sessions() {
+    let mut listener = bind(HttpSettings::new()).await;
+    let idle = listener.idle_watch();
+    soon(idle.wait_until_idle_for(Duration::ZERO)).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let posting = tokio::spawn(async move { client.post(&initialize(NEWEST)).await.status });
+    let host = soon(listener.accept()).await.unwrap();
+    let waiting = tokio::spawn(async move { idle.wait_until_idle_for(Duration::ZERO).await });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    posting.abort();
+    drop(host);
+    soon(waiting).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_thousand_sessions_begin_and_end() {
     let settings = HttpSettings::new().with_max_sessions(1000);

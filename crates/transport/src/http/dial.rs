@@ -1,8 +1,9 @@
-//! Makes a connection: name, TCP, proxy, TLS, and which version of HTTP is spoken over it.
+//! Makes a connection: name, TCP or a Unix socket, proxy, TLS, and which version of HTTP is spoken over it.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Ready, ready};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +16,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
@@ -54,6 +58,8 @@ pub(super) struct Dialer {
     /// TLS settings for an `https` server, or an `https` proxy.
     trust: Arc<TlsSettings>,
     https: bool,
+    /// The Unix socket on which the server is reached; `None` for TCP.
+    unix_path: Option<PathBuf>,
     sockets: OpenSockets,
 }
 
@@ -89,7 +95,20 @@ impl Dialer {
         // retransmissions.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
-        Ok(Self { connector: tcp, route, server, trust, https, sockets: OpenSockets::default() })
+        Ok(Self {
+            connector: tcp,
+            route,
+            server,
+            trust,
+            https,
+            unix_path: None,
+            sockets: OpenSockets::default(),
+        })
+    }
+
+    /// Reaches the server on a Unix socket, if a path is given.
+    pub(super) fn with_unix_socket(self, path: Option<&Path>) -> Self {
+        Self { unix_path: path.map(Path::to_owned), ..self }
     }
 
     /// Whether one connection may turn out to serve all requests.
@@ -104,7 +123,7 @@ impl Dialer {
 
     pub(super) async fn open(&self) -> Result<NewConnection, Fault> {
         let (stream, socket) = match self.route.proxy() {
-            None => self.tcp(&self.server).await?,
+            None => self.direct().await?,
             Some(proxy) => self.connect_through_proxy(proxy).await.map_err(|fault| {
                 let why = fault.evidence.note.clone().unwrap_or_default();
                 fault.with_note(format!("proxy {}: {why}", proxy.uri()))
@@ -162,12 +181,35 @@ impl Dialer {
         Ok((stream, socket))
     }
 
+    async fn direct(&self) -> Result<(ByteStream, SocketControl), Fault> {
+        match &self.unix_path {
+            Some(path) => self.unix(path).await,
+            None => self.tcp(&self.server).await,
+        }
+    }
+
+    #[cfg(unix)]
+    async fn unix(&self, path: &Path) -> Result<(ByteStream, SocketControl), Fault> {
+        let stream = UnixStream::connect(path).await;
+        let stream = stream.map_err(|error| failure::unix_connect_fault(&error))?;
+        let (socket, control) = Socket::new(TokioIo::new(stream));
+        self.sockets.insert(&control);
+        Ok((Box::new(socket), control))
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unused_async, reason = "the signature is that on Unix")]
+    async fn unix(&self, _path: &Path) -> Result<(ByteStream, SocketControl), Fault> {
+        let note = "there are no Unix sockets on this system";
+        Err(Fault::before_sending(Cause::Unreachable).with_note(note))
+    }
+
     async fn tcp(&self, address: &Uri) -> Result<(ByteStream, SocketControl), Fault> {
         let (socket, control) = self.connect(address).await?;
         Ok((Box::new(socket), control))
     }
 
-    async fn connect(&self, address: &Uri) -> Result<(Socket, SocketControl), Fault> {
+    async fn connect(&self, address: &Uri) -> Result<(Socket<TcpStream>, SocketControl), Fault> {
         let stream = self.connector.clone().call(address.clone()).await;
         let (socket, control) = Socket::new(stream.map_err(|error| failure::connect_fault(&error))?);
         self.sockets.insert(&control);
@@ -256,7 +298,6 @@ impl Service<Uri> for ExistingStream {
 #[cfg(test)]
 mod tests {
     use bowline_config::Tls;
-    use socket2::SockRef;
     use tokio::net::TcpListener;
 
     use super::super::tls::OfferedVersions;
@@ -270,7 +311,7 @@ mod tests {
         let trust = Arc::new(TlsSettings::new(Tls::default(), OfferedVersions::Any));
         let dialer = Dialer::new(&target, Route::Direct, trust, ResolverConfig::default()).unwrap();
         let (socket, _) = dialer.connect(&dialer.server).await.unwrap();
-        let socket = SockRef::from(socket.tcp());
+        let socket = socket.system();
         assert!(socket.keepalive().unwrap());
         #[cfg(any(target_os = "linux", target_os = "macos"))]
         {

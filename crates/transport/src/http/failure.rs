@@ -40,6 +40,16 @@ pub(super) fn connect_fault(error: &(dyn Error + 'static)) -> Fault {
     Fault::before_sending(cause).with_note(describe_chain(error))
 }
 
+/// Maps an error of connecting to a Unix socket. Nothing was sent.
+#[cfg(unix)]
+pub(super) fn unix_connect_fault(error: &io::Error) -> Fault {
+    match error.kind() {
+        // The file is there as long as somebody listens, or longer: its absence is a closed port.
+        io::ErrorKind::NotFound => Fault::before_sending(Cause::Refused).with_note("the socket is missing"),
+        _ => connect_fault(error),
+    }
+}
+
 /// Maps an error after the request was, or may have been, sent.
 pub(super) fn exchange_fault(error: &(dyn Error + 'static)) -> Fault {
     if let Some(error) = find_tls_error(error) {

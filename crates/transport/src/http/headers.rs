@@ -72,7 +72,10 @@ impl BaseHeaders {
 /// Refuses to send configured credentials over plain HTTP to another machine, unless that is
 /// allowed.
 fn check_encrypted(config: &Http) -> Result<(), Fault> {
-    if config.url.scheme() == "https" || config.allow_http || address_guard::is_this_machine(&config.url) {
+    let is_private = config.url.scheme() == "https"
+        || config.socket.is_some()
+        || address_guard::is_this_machine(&config.url);
+    if is_private || config.allow_http {
         return Ok(());
     }
     match config.headers.iter().map(|(name, _)| name.as_str()).find(|name| is_credential(name)) {

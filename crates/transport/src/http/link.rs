@@ -89,7 +89,11 @@ impl HttpLink {
     pub fn with_proxies(config: &Http, limits: Limits, proxies: &Proxies) -> Result<Self, Fault> {
         let target = Target::new(config.url.clone())?;
         let mut bases = BaseHeaders::new(config, &target.host)?;
-        let route = proxies.route(&target.absolute);
+        let route = match config.socket {
+            None => proxies.route(&target.absolute),
+            // A socket is a file of this machine.
+            Some(_) => Route::Direct,
+        };
         let forwarded = matches!(route, Route::Forward(_));
         if let Route::Forward(proxy) = &route
             && let Some(auth) = proxy.basic_auth()
@@ -100,7 +104,8 @@ impl HttpLink {
         let named = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let versions = if named { OfferedVersions::Http1 } else { OfferedVersions::Any };
         let trust = Arc::new(TlsSettings::new(config.tls.clone(), versions));
-        let dialer = Dialer::new(&target, route, trust, ResolverConfig::default())?;
+        let dialer = Dialer::new(&target, route, trust, ResolverConfig::default())?
+            .with_unix_socket(config.socket.as_deref());
         let pool = Arc::new(Pool::new(dialer, limits.connect));
         let redactor = Arc::new(response_redactor::redactor_for_headers(&config.headers));
         let shared = Shared {

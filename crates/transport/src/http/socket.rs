@@ -1,4 +1,4 @@
-//! The TCP socket below a connection: whether the peer has closed it, how many bytes it has
+//! The socket below a connection, of TCP or of Unix: whether the peer has closed it, how many bytes it has
 //! accepted, and how it is cut from outside.
 //!
 //! A failed write says that the connection is gone, not whether the request is. If the system has
@@ -18,12 +18,19 @@ use hyper_util::rt::TokioIo;
 use parking_lot::{Mutex, MutexGuard};
 use socket2::SockRef;
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 
 /// A connected socket, as hyper reads and writes it.
 #[derive(Debug)]
-pub(super) struct Socket {
-    stream: TokioIo<TcpStream>,
+pub(super) struct Socket<S> {
+    stream: TokioIo<S>,
     state: Arc<State>,
+}
+
+/// A stream of bytes that the system can be queried about.
+pub(super) trait SystemStream {
+    fn socket(&self) -> SockRef<'_>;
 }
 
 /// A handle to a socket that is in use elsewhere.
@@ -48,8 +55,21 @@ struct State {
 
 // === impl Socket ===
 
-impl Socket {
-    pub(super) fn new(stream: TokioIo<TcpStream>) -> (Self, SocketControl) {
+impl SystemStream for TcpStream {
+    fn socket(&self) -> SockRef<'_> {
+        SockRef::from(self)
+    }
+}
+
+#[cfg(unix)]
+impl SystemStream for UnixStream {
+    fn socket(&self) -> SockRef<'_> {
+        SockRef::from(self)
+    }
+}
+
+impl<S: SystemStream> Socket<S> {
+    pub(super) fn new(stream: TokioIo<S>) -> (Self, SocketControl) {
         let state = Arc::new(State {
             written: AtomicU64::new(0),
             check_before_write: AtomicBool::new(false),
@@ -60,8 +80,8 @@ impl Socket {
     }
 
     #[cfg(test)]
-    pub(super) fn tcp(&self) -> &TcpStream {
-        self.stream.inner()
+    pub(super) fn system(&self) -> SockRef<'_> {
+        self.stream.inner().socket()
     }
 
     fn ensure_writable(&self) -> io::Result<()> {
@@ -74,7 +94,7 @@ impl Socket {
     /// This queries the system itself. The runtime learns of a close only when it next waits for
     /// events, and a client that sends requests one after the other can be faster than that.
     fn ensure_silent(&self) -> io::Result<()> {
-        let socket = SockRef::from(self.stream.inner());
+        let socket = self.stream.inner().socket();
         loop {
             let told = match socket.peek(&mut [MaybeUninit::uninit()]) {
                 Ok(0) => "the server has closed the idle connection",
@@ -95,7 +115,10 @@ impl Socket {
     }
 }
 
-impl Read for Socket {
+impl<S: SystemStream> Read for Socket<S>
+where
+    TokioIo<S>: Read + Unpin,
+{
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -112,7 +135,10 @@ impl Read for Socket {
     }
 }
 
-impl Write for Socket {
+impl<S: SystemStream> Write for Socket<S>
+where
+    TokioIo<S>: Write + Unpin,
+{
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.ensure_writable()?;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);

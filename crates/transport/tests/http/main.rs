@@ -14,3 +14,5 @@ mod reuse;
 mod secure;
 mod sse_legacy;
 mod tails;
+#[cfg(unix)]
+mod unix;

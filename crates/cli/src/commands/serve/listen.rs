@@ -43,6 +43,7 @@ pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Serv
 fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
     let settings =
         HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned());
+    let settings = settings.with_idle_timeout(args.session_idle);
     if has_processes { settings.with_max_sessions(MAX_SESSIONS_WITH_PROCESSES) } else { settings }
 }
 

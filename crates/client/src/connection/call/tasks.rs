@@ -305,6 +305,7 @@ pub(crate) fn poll_options(idle: Duration, of: &CallOptions) -> CallOptions {
     CallOptions {
         idle: Some(idle),
         trace: of.trace.clone(),
+        handler: of.handler.clone(),
         task: TaskOptions { is_poll: true, ..TaskOptions::default() },
         ..CallOptions::new()
     }

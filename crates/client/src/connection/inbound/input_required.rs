@@ -1,7 +1,9 @@
 //! Resolves modern results that require input, with the handler that also serves legacy servers
 //! (group MR).
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bowline_proto::client::session::Status;
@@ -10,10 +12,12 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
+use super::server_requests::ServerQuestion;
 use crate::clock;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 use crate::error::Result;
+use crate::handler::Handler;
 
 impl Connection {
     /// Resolves a modern result by its type (BM-05): provides required input, a bounded number of
@@ -50,7 +54,7 @@ impl Connection {
                 }
             }
             let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehavior::BadResult))?;
-            let retry = self.build_retry_params(method, params, &wanted).await?;
+            let retry = self.build_retry_params(ask, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = clock::now();
             let ask = CallRequest { params: Some(&retry), options: &round, ..ask };
@@ -70,13 +74,10 @@ impl Connection {
 
     /// Builds the params of the retry: the original ones, the responses under their keys, and the
     /// state as it came (MR-02 to MR-05).
-    async fn build_retry_params(
-        &self,
-        method: &str,
-        params: Option<&Json>,
-        wanted: &InputRequired,
-    ) -> Result<Json> {
-        let given = self.collect_inputs(method, &wanted.requests, describe_request(method, params)).await?;
+    async fn build_retry_params(&self, ask: CallRequest<'_>, wanted: &InputRequired) -> Result<Json> {
+        let CallRequest { method, params, options, .. } = ask;
+        let during = describe_request(method, params);
+        let given = self.collect_inputs(options.handler.as_ref(), method, &wanted.requests, during).await?;
         let answers = given.iter().fold(Edit::new(), |answers, (key, answer)| answers.set(key, answer));
         let answers = answers.apply(None).map_err(|error| self.server.usage_error(method, error))?;
         let mut edit = Edit::new();
@@ -89,39 +90,77 @@ impl Connection {
         edit.apply(params).map_err(|error| self.server.usage_error(method, error))
     }
 
-    /// Has the handler answer all input requests of a call or task, one after the other. Fails if
-    /// one is refused.
+    /// Has the handler of a call, or that of the client, answer all input requests of a call or task.
+    /// Fails if one is refused.
+    ///
+    /// The client's handler is asked one after the other. That of a call is asked all at once, since
+    /// whoever answers for it may want to see what belongs together.
     pub(crate) async fn collect_inputs(
         &self,
+        own_handler: Option<&Arc<dyn Handler>>,
         method: &str,
         wanted: &InputRequests,
         during: Arc<str>,
     ) -> Result<Vec<(Box<str>, Json)>> {
-        let mut given = Vec::with_capacity(wanted.len());
-        for (key, request) in wanted {
-            // MR-07
-            if !self.server.declaration.allows(&request.method) {
-                let asked: String = request.method.chars().take(80).collect();
-                let fault = Fault::protocol(Misbehavior::UndeclaredInput).with_note(asked);
-                return Err(self.server.request_error(method, Failure::Fault(fault)));
-            }
-            let during = Some(Arc::clone(&during));
-            let mut status = self.links.status();
-            let answer = tokio::select! {
-                biased;
-                answer = self.call_handler(request.method.clone(), request.params.clone(), during) => answer,
-                _ = status.wait_for(|status| *status == Status::Closed) => {
-                    let closed = Failure::Fault(Fault::new(Cause::Closed));
-                    return Err(self.server.request_error(method, closed));
-                }
+        // MR-07
+        if let Some((_, request)) =
+            wanted.iter().find(|(_, request)| !self.server.declaration.allows(&request.method))
+        {
+            let asked: String = request.method.chars().take(80).collect();
+            let fault = Fault::protocol(Misbehavior::UndeclaredInput).with_note(asked);
+            return Err(self.server.request_error(method, Failure::Fault(fault)));
+        }
+        let collecting = wanted.iter().map(|(key, request)| {
+            let question = ServerQuestion {
+                method: request.method.clone(),
+                params: request.params.clone(),
+                purpose: Some(Arc::clone(&during)),
+                key: Some(key.clone()),
             };
-            given.push((
-                key.clone(),
-                answer.map_err(|error| self.server.request_error(method, Failure::Declined(error)))?,
-            ));
+            async move { Ok((key.clone(), self.collect_input(own_handler, method, question).await?)) }
+        });
+        if own_handler.is_some() {
+            return try_join_all(collecting).await;
+        }
+        let mut given = Vec::with_capacity(wanted.len());
+        for input in collecting {
+            given.push(input.await?);
         }
         Ok(given)
     }
+
+    async fn collect_input(
+        &self,
+        own_handler: Option<&Arc<dyn Handler>>,
+        method: &str,
+        question: ServerQuestion,
+    ) -> Result<Json> {
+        let mut status = self.links.status();
+        let answer = tokio::select! {
+            biased;
+            answer = self.call_handler(own_handler, question) => answer,
+            _ = status.wait_for(|status| *status == Status::Closed) => {
+                let closed = Failure::Fault(Fault::new(Cause::Closed));
+                return Err(self.server.request_error(method, closed));
+            }
+        };
+        answer.map_err(|error| self.server.request_error(method, Failure::Declined(error)))
+    }
+}
+
+/// Runs futures at once. Returns their values in order, or the first error, which drops the others.
+async fn try_join_all<T>(futures: impl Iterator<Item = impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
+    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|cx| {
+        for (future, value) in running.iter_mut().filter(|(_, value)| value.is_none()) {
+            if let Poll::Ready(done) = future.as_mut().poll(cx) {
+                *value = Some(done?);
+            }
+        }
+        if running.iter().all(|(_, value)| value.is_some()) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await?;
+    Ok(running.into_iter().filter_map(|(_, value)| value).collect())
 }
 
 /// Whether a method may require input (MR-01).

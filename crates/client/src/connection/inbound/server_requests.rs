@@ -15,11 +15,21 @@ use bowline_transport::http::AddressRefusal;
 
 use super::Inbound;
 use crate::connection::{Connection, Wire};
-use crate::handler::{HandlerResult, ServerRequest, undeclared_error};
+use crate::handler::{Handler, HandlerResult, ServerRequest, undeclared_error};
 use tokio::task::AbortHandle;
 
 /// Maximum number of handlers that run at once. Further requests are refused, not queued.
 const MAX_SERVER_REQUESTS: usize = 64;
+
+/// What a server asks, in either era.
+pub(crate) struct ServerQuestion {
+    pub(crate) method: Box<str>,
+    pub(crate) params: Option<Json>,
+    /// Our request that needs it, if that is known.
+    pub(crate) purpose: Option<Arc<str>>,
+    /// The key under which a modern server asks.
+    pub(crate) key: Option<Box<str>>,
+}
 
 impl Connection {
     /// Handles a server request. `call` is the call on whose stream it arrived, if known.
@@ -45,6 +55,7 @@ impl Connection {
             self.spawn_response(wire.clone(), id, Err(undeclared_error(&method)));
             return;
         }
+        let own_handler = call.and_then(|call| self.engine.handler_of_call(call));
         // Hold the lock until the handler is registered, so that a quick one cannot remove itself
         // before.
         let mut serving = self.inbound.running.lock();
@@ -64,13 +75,17 @@ impl Connection {
         }
         let (connection, wire) = (Arc::clone(self), wire.clone());
         // Pause before the handler can run, since it may finish at once.
-        let paused_calls = may_prompt_person(&method).then(|| self.engine.pause_calls());
+        let paused_calls = may_prompt_person(&method).then(|| {
+            // The person of one call does not prompt for the others.
+            self.engine.pause_calls(call.filter(|_| own_handler.is_some()))
+        });
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
         let entry =
             RunningHandlerGuard { connection: Arc::clone(self), key: Some(key.clone()), paused_calls };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
-            let answer = connection.call_handler(method, params, None).await;
+            let question = ServerQuestion { method, params, purpose: None, key: None };
+            let answer = connection.call_handler(own_handler.as_ref(), question).await;
             let answer = answer.map(|result| with_related_task(result, task.as_ref()));
             if entry.remove() == HandlerEnd::ResponseExpected {
                 connection.send_response(&wire, &id, answer).await;
@@ -81,13 +96,13 @@ impl Connection {
         self.inbound.running_count.store(serving.len(), Ordering::Relaxed);
     }
 
-    /// Calls the handler, for both eras.
+    /// Calls the handler of a call, or that of the client if the call has none, for both eras.
     pub(crate) async fn call_handler(
         &self,
-        method: Box<str>,
-        params: Option<Json>,
-        purpose: Option<Arc<str>>,
+        own_handler: Option<&Arc<dyn Handler>>,
+        question: ServerQuestion,
     ) -> HandlerResult {
+        let ServerQuestion { method, params, purpose, key } = question;
         let params = params.unwrap_or_else(Json::empty_object);
         // Without a link the request belongs to a call that has lost it, or to a server that has
         // not negotiated yet.
@@ -97,7 +112,8 @@ impl Connection {
             (None, None) => Revision::V2024_11_05,
         };
         let server = Arc::clone(&self.server.name);
-        self.inbound.call_handler(ServerRequest { server, revision, method, params, purpose }).await
+        let request = ServerRequest { server, revision, method, params, purpose, key };
+        self.inbound.call_handler(own_handler.unwrap_or(&self.inbound.handler), request).await
     }
 
     fn spawn_response(self: &Arc<Self>, wire: Wire, id: Id, answer: HandlerResult) {
@@ -114,15 +130,15 @@ impl Connection {
 }
 
 impl Inbound {
-    /// Calls the handler, unless the request sends a person to a URL that the server may not name.
-    pub(super) async fn call_handler(&self, request: ServerRequest) -> HandlerResult {
+    /// Calls a handler, unless the request sends a person to a URL that the server may not name.
+    async fn call_handler(&self, handler: &Arc<dyn Handler>, request: ServerRequest) -> HandlerResult {
         if let Err(refusal) = self.url_guard.check(&request.method, &request.params).await {
             let AddressRefusal { host, reason: why } = refusal;
             tracing::warn!(server = %request.server, host, %why, "a page was declined");
             return Ok(Reply::Decline.to_json());
         }
         let (server, method) = (Arc::clone(&request.server), request.method.clone());
-        catch_panic(async { self.handler.handle(request).await }).await.unwrap_or_else(|()| {
+        catch_panic(async { handler.handle(request).await }).await.unwrap_or_else(|()| {
             tracing::error!(%server, %method, "the host's handler panicked");
             Err(RpcError { code: code::INTERNAL_ERROR, message: "the host failed".into(), data: None })
         })

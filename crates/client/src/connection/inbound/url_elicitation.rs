@@ -11,6 +11,7 @@ use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::time::sleep;
 
 use super::Inbound;
+use super::server_requests::ServerQuestion;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::{Connection, Failure, LiveLink};
@@ -47,24 +48,25 @@ impl Connection {
         let heard = self.events.subscribe();
         let during = describe_request(ask.method, ask.params);
         for page in &pages {
-            let answer = self
-                .call_handler(
-                    method::ELICIT.into(),
-                    Some(elicitation_params(page)),
-                    Some(Arc::clone(&during)),
-                )
-                .await;
+            let question = ServerQuestion {
+                method: method::ELICIT.into(),
+                params: Some(elicitation_params(page)),
+                purpose: Some(Arc::clone(&during)),
+                key: None,
+            };
+            let answer = self.call_handler(ask.options.handler.as_ref(), question).await;
             let consents = answer.ok().and_then(|answer| ElicitResult::decode(&answer).ok());
             if !matches!(consents, Some(ElicitResult::Accept(_))) {
                 return Err(Failure::Server(refused));
             }
         }
         let ids: Vec<Box<str>> = pages.iter_mut().filter_map(|page| page.id.take()).collect();
+        let handler = ask.options.handler.as_ref().unwrap_or(&self.inbound.handler);
         let done = wait_for_completions(heard, ids.iter().cloned().collect());
         let onward = tokio::select! {
             biased;
             () = done => UrlElicitationOutcome::Retry,
-            onward = self.inbound.handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
+            onward = handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
             () = sleep(self.server.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
         };
         match onward {

@@ -53,7 +53,11 @@ async fn the_number_of_watched_resources_is_bounded() {
     let configured = Server::http("one", server.url()).build().unwrap();
     let mut hosts = StatelessHosts::new(Gateway::builder([configured]).build().0);
     hosts.watches = Arc::new(Semaphore::new(1));
-    let lease = hosts.upstreams.lease(None);
+    let client = ModernRequest::parse(
+        Some(&Json::try_from(&*format!(r#"{{"_meta":{{{OWN}}}}}"#)).unwrap()),
+        &[Revision::V2026_07_28],
+    );
+    let lease = hosts.upstreams.lease(&client.unwrap());
     lease.catalog.wait_until_known(Duration::from_secs(20)).await;
     let snapshot = lease.catalog.snapshot();
     let wanted = || ["x://a".into(), "x://b".into()].into();

@@ -196,7 +196,10 @@ async fn gw_05_unknown_and_removed_methods_are_not_found() {
     assert_eq!(server.count("com.example/do"), 1, "the only server was asked");
     let retry = json!({"name": "echo", "requestState": "mine"});
     let (_, answer) = only.post("tools/call", retry, &[("mcp-name", "echo")]).await;
-    assert_eq!(answer["error"], json!({"code": -32602, "message": "no input was requested"}));
+    assert_eq!(
+        answer["error"],
+        json!({"code": -32602, "message": "requestState is not valid for this request"})
+    );
     only.stop().await;
     let both = Endpoint::start(&gateway([at("one", &server), at("two", &server)])).await;
     let (status, answer) = both.post("com.example/do", json!({}), &[]).await;

@@ -8,7 +8,7 @@ use std::fmt;
 use super::Refusal;
 use super::request::ModernRequest;
 use crate::wire::mirror::{self, HeaderAnnotations};
-use crate::wire::{Json, code, method};
+use crate::wire::{Json, code, meta, method};
 
 /// The parts of a request that headers repeat.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,22 @@ pub fn check_headers<'h>(
         }
     }
     Ok(())
+}
+
+/// Checks the header with the revision against the body, if both have one. This comes before the
+/// revision is looked at: a request that says two things has none.
+// GW-03
+pub fn check_version_header<'h>(
+    headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+    params: Option<&Json>,
+) -> Result<(), HeaderMismatch> {
+    let headers = McpHeaders(headers.into_iter().filter(|(name, _)| is_mcp_header(name)).collect());
+    let version = params.and_then(|params| params.member("_meta")?.member(meta::PROTOCOL_VERSION));
+    let version = version.and_then(|version| version.decode::<String>().ok());
+    match (headers.find(mirror::VERSION_HEADER)?, version) {
+        (Some(_), Some(version)) => headers.expect_plain(mirror::VERSION_HEADER, &version),
+        _ => Ok(()),
+    }
 }
 
 impl HeaderMismatch {

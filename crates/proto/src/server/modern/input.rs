@@ -3,10 +3,12 @@
 //! A modern server sends no requests. What a legacy server asks its host becomes a question under a
 //! key of an `input_required` result, and the host answers with a retry of its request.
 
+mod capabilities;
 mod questions;
 
 use std::fmt;
 
+pub use self::capabilities::{check_question, forwarded_capabilities};
 pub use self::questions::{InputError, input_required, question_from_request, url_questions};
 use super::Refusal;
 use crate::wire::view::{InputRequest, InputRequests};

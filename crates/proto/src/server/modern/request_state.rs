@@ -148,6 +148,20 @@ impl SealedState {
     }
 }
 
+/// The node that a `requestState` says to be of, which nothing proves. `None` if it does not have the
+/// form of a state. It tells a state of another process, whose key nobody has, from a forged one.
+pub fn claimed_node(text: &str) -> Option<Box<str>> {
+    if text.len() > MAX_TEXT_LEN {
+        return None;
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (body, _) = bytes.split_last_chunk::<TAG_LEN>()?;
+    let rest = body.strip_prefix(&[VERSION])?.get(8 + NONCE_LEN + 4 * DIGEST_LEN..)?;
+    let (node_len, rest) = rest.split_first()?;
+    let node = rest.get(..usize::from(*node_len))?;
+    std::str::from_utf8(node).ok().map(Box::from)
+}
+
 impl fmt::Debug for SealedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The payload may give access to a call.

@@ -51,7 +51,9 @@ impl TaskDriver<'_> {
             Action::RequestInputs(wanted) => {
                 let (connection, method, during) =
                     (Arc::clone(self.connection), self.method, Arc::clone(&self.purpose));
-                let asking = async move { connection.collect_inputs(method, &wanted, during).await };
+                let handler = self.request_options.handler.clone();
+                let asking =
+                    async move { connection.collect_inputs(handler.as_ref(), method, &wanted, during).await };
                 self.work = Some(Box::pin(async { WorkOutcome::Inputs(asking.await) }));
             }
             Action::Update(answers) => {

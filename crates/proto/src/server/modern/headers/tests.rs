@@ -226,3 +226,24 @@ proptest! {
         prop_assert_eq!(borrowed(&headers), expected);
     }
 }
+
+// GW-03
+#[test]
+fn the_version_header_repeats_any_version_of_the_body() {
+    use HeaderProblem::{Different, Repeated};
+    let body = |version: &str| {
+        Json::parse(format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":{version}}}}}"#))
+            .unwrap()
+    };
+    let header = |value: &'static str| ("MCP-Protocol-Version", value.as_bytes());
+    let verdict = |headers: &[(&'static str, &'static [u8])], body: &Json| {
+        check_version_header(headers.iter().copied(), Some(body)).map_err(|mismatch| mismatch.problem)
+    };
+    let unknown = body(r#""v999""#);
+    assert_eq!(verdict(&[header("v999")], &unknown), Ok(()));
+    assert_eq!(verdict(&[header("2026-07-28")], &unknown), Err(Different));
+    assert_eq!(verdict(&[header("v999"), header("v999")], &unknown), Err(Repeated));
+    assert_eq!(verdict(&[], &unknown), Ok(()), "what is missing is looked at later");
+    assert_eq!(verdict(&[header("v999")], &body("7")), Ok(()));
+    assert_eq!(check_version_header([header("v999")], None), Ok(()));
+}

@@ -115,7 +115,7 @@ impl std::error::Error for InputError {}
 
 /// Client capabilities that questions require.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Requirements(u8);
+pub(super) struct Requirements(u8);
 
 impl Requirements {
     const FORM: Self = Self(1);
@@ -126,7 +126,7 @@ impl Requirements {
     const ALL: [Self; 5] = [Self::FORM, Self::URL, Self::SAMPLING, Self::SAMPLING_TOOLS, Self::ROOTS];
 
     /// What a question requires. `None` if no modern host answers it.
-    fn of(question: &InputRequest) -> Option<Self> {
+    pub(super) fn of(question: &InputRequest) -> Option<Self> {
         let member = |name: &str| question.params.as_ref()?.member(name).filter(|value| !value.is_null());
         match &*question.method {
             // EL-02
@@ -154,19 +154,23 @@ impl Requirements {
         }
     }
 
-    fn without_declared(self, capabilities: &Json) -> Self {
+    pub(super) fn without_declared(self, capabilities: &Json) -> Self {
         let has = |path: &[&str]| declares(capabilities, path);
         let declared = Self::ALL.into_iter().filter(|part| match *part {
-            // EL-01: without any mode, forms are meant.
-            Self::FORM => {
-                has(&["elicitation", "form"]) || (has(&["elicitation"]) && !has(&["elicitation", "url"]))
-            }
+            Self::FORM => Self::declares_form(capabilities),
             Self::URL => has(&["elicitation", "url"]),
             Self::SAMPLING => has(&["sampling"]),
             Self::SAMPLING_TOOLS => has(&["sampling", "tools"]),
             _ => has(&["roots"]),
         });
         declared.fold(self, |rest, part| Self(rest.0 & !part.0))
+    }
+
+    /// Whether a host declares forms.
+    // EL-01: without any mode, forms are meant.
+    pub(super) fn declares_form(capabilities: &Json) -> bool {
+        let has = |path: &[&str]| declares(capabilities, path);
+        has(&["elicitation", "form"]) || (has(&["elicitation"]) && !has(&["elicitation", "url"]))
     }
 
     fn add(&mut self, other: Self) {
@@ -178,7 +182,7 @@ impl Requirements {
     }
 
     /// Writes the requirements as a `ClientCapabilities` object.
-    fn to_json(self) -> Json {
+    pub(super) fn to_json(self) -> Json {
         let empty = Json::empty_object();
         let object = |names: &[(&'static str, Self)]| {
             let required = names.iter().filter(|(_, part)| self.includes(*part));

@@ -165,3 +165,13 @@ proptest! {
         prop_assert!(SealedState::open(cut, &request, NOW, &mac).is_err());
     }
 }
+
+#[test]
+fn a_state_says_of_which_node_it_is() {
+    let call = params(r#"{"name":"t"}"#);
+    let text = state().seal(&binding(&call), &Hmac::new(b"key of a process that is gone")).unwrap();
+    assert_eq!(claimed_node(&text).as_deref(), Some("n1"));
+    for odd in ["", "A", "AA", "mine", &text[..text.len() / 2], &"A".repeat(MAX_TEXT_LEN + 1)] {
+        assert_eq!(claimed_node(odd), None, "{odd}");
+    }
+}

@@ -1,0 +1,217 @@
+//! [`DaemonKey`]: which hosts can share a daemon. It is a hash over everything that decides what the
+//! daemon does, so a daemon is never joined by a host that would have been served differently.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bowline::Server;
+use bowline::config::{Grant, Http};
+use bowline_transport::process::INHERITED_VARIABLES;
+use ring::digest::{Context, SHA256};
+
+use crate::args::ServeArgs;
+use crate::settings::Settings;
+
+/// Names the daemon of one configuration. Values of the configuration, which may be secret, cannot be
+/// read from it.
+///
+/// It is short, since the path of a Unix socket is, and long enough that no two configurations of a
+/// user have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DaemonKey(u64);
+
+impl DaemonKey {
+    /// The key of the daemon that serves these servers for this process.
+    pub(super) fn new(args: &ServeArgs, settings: &Settings, servers: &[Server]) -> Self {
+        let programs = ProgramUse::of(servers);
+        let mut hasher = KeyHasher(Context::new(&SHA256));
+        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        ExecutableFile::of_this_process().hash(&mut hasher);
+        servers.hash(&mut hasher);
+        args.prefix.hash(&mut hasher);
+        settings.login_settings().hash_into(&mut hasher);
+        relevant_variables(std::env::vars_os(), programs).hash(&mut hasher);
+        if programs == ProgramUse::InCurrentFolder {
+            std::env::current_dir().ok().hash(&mut hasher);
+        }
+        Self(hasher.finish())
+    }
+}
+
+/// 16 hexadecimal digits.
+impl fmt::Display for DaemonKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Identifies the executable: after an update, hosts use a daemon of the new version.
+#[derive(Hash)]
+struct ExecutableFile {
+    path: PathBuf,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl ExecutableFile {
+    fn of_this_process() -> Option<Self> {
+        let path = std::env::current_exe().ok()?;
+        let about = path.metadata().ok()?;
+        Some(Self { path, bytes: about.len(), modified: about.modified().ok() })
+    }
+}
+
+/// Whether programs are started for these servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProgramUse {
+    None,
+    /// Each in a folder that is configured.
+    InOtherFolders,
+    /// At least one in the current folder.
+    InCurrentFolder,
+}
+
+impl ProgramUse {
+    fn of(servers: &[Server]) -> Self {
+        let has_helpers = |server: &Server| {
+            !server.hooks.is_empty() || server.transport.http().is_some_and(may_start_programs)
+        };
+        let mut programs = servers.iter().filter_map(|server| server.transport.program()).peekable();
+        // Where hooks and other helpers run is not looked at.
+        if servers.iter().any(has_helpers) {
+            Self::InCurrentFolder
+        } else if programs.peek().is_none() {
+            Self::None
+        } else if programs.any(|program| program.cwd.as_deref().is_none_or(Path::is_relative)) {
+            Self::InCurrentFolder
+        } else {
+            Self::InOtherFolders
+        }
+    }
+}
+
+fn may_start_programs(http: &Http) -> bool {
+    http.headers_command.is_some() || matches!(http.auth.grant, Grant::Enterprise(_) | Grant::Workload(_))
+}
+
+/// The variables that matter, sorted: those that bowline reads, and those that its programs inherit.
+fn relevant_variables(
+    all: impl Iterator<Item = (OsString, OsString)>,
+    programs: ProgramUse,
+) -> Vec<(OsString, OsString)> {
+    let mut relevant: Vec<_> = all.filter(|(name, _)| is_relevant(name, programs)).collect();
+    relevant.sort();
+    relevant
+}
+
+fn is_relevant(name: &OsStr, programs: ProgramUse) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    if name.starts_with("BOWLINE_") {
+        return true;
+    }
+    let is_inherited = INHERITED_VARIABLES.iter().any(|listed| match listed.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == *listed,
+    });
+    let lower = name.to_ascii_lowercase();
+    let is_read = name == "HOME"
+        || (name.starts_with("XDG_") && name.ends_with("_HOME"))
+        || lower.ends_with("_proxy")
+        || lower.starts_with("ssl_cert_");
+    is_inherited && (is_read || (programs != ProgramUse::None && !differs_between_terminals(name)))
+}
+
+/// Whether a variable describes the terminal or the login, which no program on a pipe depends on.
+/// With these, each terminal would have its own daemon.
+fn differs_between_terminals(name: &str) -> bool {
+    name == "TERM"
+        || (name.starts_with("XDG_") && !["_HOME", "_DIR", "_DIRS"].iter().any(|end| name.ends_with(end)))
+}
+
+/// Hashes what is written to it, with SHA-256. Derived implementations of `Hash` write each value with its length.
+struct KeyHasher(Context);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.0.clone().finish();
+        hash.as_ref().iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stdio() -> Server {
+        Server::stdio("s", "run").build().unwrap()
+    }
+
+    #[test]
+    fn every_setting_counts_and_none_can_be_read() {
+        let key = |servers: &[Server]| {
+            let mut hasher = KeyHasher(Context::new(&SHA256));
+            servers.hash(&mut hasher);
+            DaemonKey(hasher.finish()).to_string()
+        };
+        let http = Server::http("s", "http://h/").build().unwrap();
+        let variants = [
+            vec![stdio()],
+            vec![stdio(), stdio()],
+            vec![stdio().with_env("TOKEN", "hunter2").unwrap()],
+            vec![stdio().with_env("TOKEN", "hunter3").unwrap()],
+            vec![stdio().with_cwd("/tmp").unwrap()],
+            vec![stdio().with_keepalive(None)],
+            vec![http.clone()],
+            vec![http.clone().with_header("A", "1").unwrap()],
+            vec![http.with_socket("/s").unwrap()],
+        ];
+        let keys: std::collections::HashSet<_> = variants.iter().map(|servers| key(servers)).collect();
+        assert_eq!(keys.len(), variants.len());
+        assert!(keys.iter().all(|key| key.len() == 16 && key.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        assert_eq!(key(&variants[2]), key(&[stdio().with_env("TOKEN", "hunter2").unwrap()]));
+    }
+
+    #[test]
+    fn the_folder_counts_if_a_program_runs_in_it() {
+        let http = Server::http("s", "http://h/").build().unwrap();
+        let in_folder = stdio().with_cwd("/tmp").unwrap();
+        assert_eq!(ProgramUse::of(std::slice::from_ref(&http)), ProgramUse::None);
+        assert_eq!(ProgramUse::of(&[in_folder.clone(), http.clone()]), ProgramUse::InOtherFolders);
+        assert_eq!(ProgramUse::of(&[in_folder, stdio()]), ProgramUse::InCurrentFolder);
+        let hooked = http.with_hook(bowline::config::Hook::command("x", [""; 0]));
+        assert_eq!(ProgramUse::of(&[hooked]), ProgramUse::InCurrentFolder);
+    }
+
+    #[test]
+    fn variables_count_if_something_depends_on_them() {
+        let names = |programs| {
+            let all = [
+                "HOME",
+                "PATH",
+                "TERM",
+                "LC_ALL",
+                "XDG_SESSION_ID",
+                "XDG_RUNTIME_DIR",
+                "XDG_CACHE_HOME",
+                "https_proxy",
+                "BOWLINE_CONFIG",
+                "SSH_TTY",
+                "GITHUB_TOKEN",
+            ];
+            let all = all.into_iter().map(|name| (name.into(), "value".into()));
+            let relevant = relevant_variables(all, programs).into_iter();
+            relevant.map(|(name, _)| name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(ProgramUse::None), ["BOWLINE_CONFIG", "HOME", "XDG_CACHE_HOME", "https_proxy"]);
+        let inherited =
+            ["BOWLINE_CONFIG", "HOME", "LC_ALL", "PATH", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "https_proxy"];
+        assert_eq!(names(ProgramUse::InOtherFolders), inherited);
+    }
+}

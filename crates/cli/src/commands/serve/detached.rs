@@ -1,0 +1,45 @@
+//! What a daemon does for itself: it leaves the terminal, limits its log, and says which process it
+//! is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bowline_store::private::replace_file;
+
+use super::daemon_key::DaemonKey;
+use crate::print::stderr;
+
+/// Leaves the terminal and the processes of the host that started this one, so that signals to them
+/// do not reach it. From now on the log, which is stderr, has a limited size.
+pub(super) fn leave_terminal() {
+    // It fails if this process leads a group, and then it gets no signals of a terminal either.
+    let _ = rustix::process::setsid();
+    stderr::limit_file(MAX_LOG_BYTES);
+}
+
+/// The file with the id of a daemon, and the key of the configuration that it has. Dropping this
+/// removes it, unless it is of another daemon by then.
+pub(super) struct PidFile {
+    path: PathBuf,
+    content: String,
+}
+
+impl PidFile {
+    /// Writes the file of the daemon that listens on `socket`, which is this process.
+    pub(super) fn create(socket: &Path, key: DaemonKey) -> io::Result<Self> {
+        let path = socket.with_extension("pid");
+        let content = format!("{} {key}\n", std::process::id());
+        replace_file(&path, content.as_bytes())?;
+        Ok(Self { path, content })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if std::fs::read_to_string(&self.path).is_ok_and(|content| content == self.content) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+const MAX_LOG_BYTES: u64 = 1024 * 1024;

@@ -1,0 +1,21 @@
+//! What is left of a shared daemon where there are no Unix sockets: each host is served alone.
+
+use bowline::Server;
+
+use crate::args::ServeArgs;
+use crate::settings::Settings;
+
+/// Whether the host was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrontOutcome {
+    /// It never is.
+    #[expect(dead_code, reason = "there is no daemon on this system")]
+    Served,
+    NoDaemon,
+}
+
+/// Serves nothing.
+#[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]
+pub(super) async fn run(_args: &ServeArgs, _settings: &Settings, _servers: &[Server]) -> FrontOutcome {
+    FrontOutcome::NoDaemon
+}

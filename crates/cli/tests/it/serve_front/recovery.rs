@@ -1,0 +1,134 @@
+//! A daemon that is killed or ended while its hosts are there.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, HttpServer, Tool};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::time::interval;
+
+use super::daemons::{Daemons, wait_until};
+use super::start;
+use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
+use crate::context::Context;
+use crate::status::{http_entry, stdio_entry};
+
+async fn server() -> HttpServer {
+    let lookup = Tool::like("lookup", "echo").read_only();
+    testkit::server().legacy().tool(lookup).tool("counter").tool("slow").run().await
+}
+
+async fn send_lookup(host: &mut Host, number: u64) -> u64 {
+    host.send_request("tools/call", json!({"name": "lookup", "arguments": {"n": number}})).await
+}
+
+/// 50 calls a second go on while the daemon is killed, twice. Each is answered with its own result,
+/// and once.
+#[tokio::test]
+async fn no_harmless_call_fails_when_the_daemon_is_killed() {
+    const CALLS: u64 = 200;
+    let context = Context::new();
+    let web = server().await;
+    let child = testkit::server().legacy().tool("echo").stdio().await;
+    context.user_config(&format!("{}{}", http_entry("web", &web), stdio_entry("child", &child.command())));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    let mut open: HashMap<u64, u64> = HashMap::new();
+    let mut answered = 0;
+    let mut killed = Vec::new();
+    let mut ticks = interval(Duration::from_millis(20));
+    let mut number = 0;
+    while answered < CALLS {
+        tokio::select! {
+            _ = ticks.tick(), if number < CALLS => {
+                number += 1;
+                open.insert(send_lookup(&mut host, number).await, number);
+                if number == 50 {
+                    killed.push(daemons.kill());
+                }
+            }
+            message = host.next_message() => {
+                if message.get("method").is_some() {
+                    continue;
+                }
+                let number = open.remove(&message["id"].as_u64().unwrap()).expect("an open call");
+                assert_eq!(result_text(&message), json!({"n": number}).to_string());
+                answered += 1;
+                if answered == 120 {
+                    killed.push(daemons.kill());
+                }
+            }
+        }
+    }
+    assert_eq!(open, HashMap::new());
+    assert!(killed.len() == 2 && !killed.contains(&daemons.only()), "{killed:?}");
+    // The processes of the daemons that were killed have ended with them.
+    wait_until(|| super::running(&child) == 1).await;
+    // Nothing else is said about any of them.
+    assert_eq!(host.request("ping", Value::Null).await["result"], json!({}));
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// The daemon may have sent the call to the server, so the host is told that nothing is known; and
+/// it is not sent again.
+#[tokio::test]
+async fn a_call_with_effects_is_not_repeated_when_the_daemon_is_killed() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    let id = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
+    web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    daemons.kill();
+    let answer = host.wait_for_response(id).await;
+    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+    assert_eq!(answer["error"]["data"]["bowline"]["server"], "bowline serve", "{answer}");
+    // The session goes on.
+    assert_eq!(result_text(&host.call("counter").await), "1");
+    let sent = web.received_with_method("tools/call");
+    assert_eq!(sent.iter().filter(|received| received.tool() == Some("slow")).count(), 1);
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// SIGTERM lets the open call end. The next one starts a new daemon.
+#[tokio::test]
+async fn a_host_outlives_a_daemon_that_is_asked_to_end() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    let id = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 300}})).await;
+    web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    let ended = daemons.signal(Signal::TERM);
+    result_text(&host.wait_for_response(id).await);
+    wait_until(|| !daemons.all().contains(&ended)).await;
+    assert_eq!(result_text(&host.call("lookup").await), "{}");
+    assert_ne!(daemons.only(), ended);
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// A host that read the configuration before it was changed starts a daemon that has the new one.
+/// Whoever reads the old one again does not join it.
+#[tokio::test]
+async fn a_daemon_with_another_configuration_is_not_joined() {
+    let context = Context::new();
+    let web = server().await;
+    let entry = http_entry("web", &web);
+    context.user_config(&entry);
+    let daemons = Daemons::of(&context);
+    let mut first = start(&context, &[]).await;
+    context.user_config(&format!("{entry}headers = {{ X-Team = 'knots' }}\n"));
+    let killed = daemons.kill();
+    assert_eq!(result_text(&first.call("lookup").await), "{}");
+    assert_ne!(daemons.only(), killed);
+    context.user_config(&entry);
+    let mut second = start(&context, &[]).await;
+    assert_eq!(result_text(&second.call("lookup").await), "{}");
+    let exit = second.close().await;
+    assert!(exit.stderr.contains("so this process serves alone"), "{}", exit.stderr);
+    assert_eq!(first.close().await.status.code(), Some(0));
+}
