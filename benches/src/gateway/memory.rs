@@ -50,7 +50,7 @@ pub(super) async fn measure(server: &Server) -> anyhow::Result<MemoryResults> {
     results.per_large_list = growth(few, large, FEW_UPSTREAMS);
 
     show_progress("memory of sessions");
-    let shared = SessionGrowth::measure(server, "json").await?;
+    let shared = SessionGrowth::measure(server, "modern").await?;
     results.per_session = growth(shared.before, shared.open, SESSIONS);
     results.per_streaming_session = growth(shared.before, shared.streaming, SESSIONS);
     let own = SessionGrowth::measure(server, "legacy").await?;

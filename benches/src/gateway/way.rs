@@ -123,7 +123,7 @@ impl Way {
     /// Sets up the way to the server, and opens a session of a host on it.
     pub(super) async fn open(self, server: &Server) -> anyhow::Result<OpenWay> {
         let origin = server.origins.first().context("a server")?;
-        let (legacy, modern) = (format!("{origin}/legacy"), format!("{origin}/json"));
+        let (legacy, modern) = (format!("{origin}/legacy"), format!("{origin}/modern"));
         let program = std::env::current_exe()?.display().to_string();
         match self {
             Self::Direct => OpenWay::http(None, HostEndpoint { url: legacy, token: None }).await,
