@@ -1,12 +1,12 @@
 //! Runs the Rust legs. Each runs one job in a process of its own and prints one sample.
 
 mod bowline;
-mod floor_http;
+pub(crate) mod floor_http;
 mod floor_stdio;
-mod lanes;
+pub(crate) mod lanes;
 mod relay;
 mod rmcp;
-mod steady_load;
+pub(crate) mod steady_load;
 
 use std::future::Future;
 use std::time::Duration;

@@ -3,10 +3,12 @@
 //! One binary plays every Rust part. Without a subcommand it is the runner: it starts the server,
 //! then runs every client ("leg") in a process of its own, round after round, and prints how each
 //! compares with a raw loop (the "floor") measured in the same round. `recovery` compares something
-//! else: what becomes of calls when the server goes away and comes back. The other subcommands are
-//! the parts that both of them start.
+//! else: what becomes of calls when the server goes away and comes back. `gateway` compares ways from
+//! a host to a server. The other subcommands are the parts that these start.
 
 mod client;
+mod command;
+mod gateway;
 mod goals;
 mod job;
 mod measure;
@@ -18,6 +20,7 @@ mod scenario;
 mod server;
 mod table;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -62,6 +65,26 @@ enum Role {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Measure what it costs to put a gateway between a host and its servers.
+    Gateway {
+        /// Only these parts, separated by commas.
+        #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+        only: Vec<gateway::Part>,
+        /// Rounds of calls.
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Leave out other gateways, some of which are slow to start.
+        #[arg(long)]
+        no_peers: bool,
+        /// Where to write the result as JSON.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Forward HTTP to this address until stdin closes, and parse nothing; prints its own address.
+    Proxy {
+        /// The address of the server.
+        upstream: SocketAddr,
+    },
     /// Serve MCP with rmcp over HTTP on this port; prints a line per handshake.
     ServeRmcp {
         /// The port.
@@ -93,6 +116,10 @@ fn main() -> ExitCode {
         Some(Role::Recovery { only, peers, out }) => {
             recovery::run(&recovery::Options { only: only.unwrap_or_default(), peers, out })
         }
+        Some(Role::Gateway { only, rounds, no_peers, out }) => {
+            gateway::run(&gateway::Options { parts: only, rounds, peers: !no_peers, out })
+        }
+        Some(Role::Proxy { upstream }) => gateway::floor_proxy::serve(upstream),
         Some(Role::Client { peer, job }) => client::run(peer, &job),
         None => runner::run(&runner::Options {
             quick: args.quick,

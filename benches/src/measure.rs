@@ -43,13 +43,35 @@ pub(crate) fn rss_of(pid: u32) -> Option<u64> {
     status_kib_of(&pid.to_string(), "VmRSS:").map(|kib| kib * 1024)
 }
 
+/// Returns the proportional set size of another process now: pages that it shares with other
+/// processes count in part.
+pub(crate) fn pss_of(pid: u32) -> Option<u64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    find_kib(&rollup, "Pss:").map(|kib| kib * 1024)
+}
+
+/// Returns the CPU time of another process so far, all its living threads, in seconds. Linux only.
+pub(crate) fn cpu_seconds_of(pid: u32) -> Option<f64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_thread = |thread: std::fs::DirEntry| -> Option<f64> {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    let nanos: f64 = threads.map_while(Result::ok).filter_map(of_thread).sum();
+    Some(nanos / 1e9)
+}
+
 fn status_kib(field: &str) -> Option<u64> {
     status_kib_of("self", field)
 }
 
 fn status_kib_of(pid: &str, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    find_kib(&status, field)
+}
+
+fn find_kib(text: &str, field: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
@@ -76,6 +98,14 @@ mod tests {
         let now = rss().expect("readable");
         assert!(now > 0);
         assert!(peak_rss().expect("readable") >= now);
+    }
+
+    #[test]
+    fn another_process_is_measured_like_this_one() {
+        let pid = std::process::id();
+        assert!(rss_of(pid).expect("readable") > 0);
+        assert!(pss_of(pid).expect("readable") > 0);
+        assert!(cpu_seconds_of(pid).expect("readable") > 0.0);
     }
 
     #[test]

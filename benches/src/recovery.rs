@@ -4,9 +4,9 @@
 //! the connection. Meanwhile a third-party server is killed and restarted, or sessions are lost.
 //! Each client reports how each call ended; the figures are computed from that in one place.
 
-mod figures;
-mod table;
-mod test_server;
+pub(crate) mod figures;
+pub(crate) mod table;
+pub(crate) mod test_server;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -29,10 +29,11 @@ pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// The figures of one client with one server, or why there are none.
+/// The figures of one client or gateway with one server, or why there are none.
 pub(crate) struct LegResult {
     pub(crate) kind: ServerKind,
-    pub(crate) peer: Peer,
+    /// The name of the client or gateway.
+    pub(crate) name: &'static str,
     pub(crate) figures: Result<Figures, String>,
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
             eprintln!("{} with {}", kind.name(), peer.name());
             let figures = run_leg(kind, peer).map_err(|error| format!("{error:#}"));
-            legs.push(LegResult { kind, peer, figures });
+            legs.push(LegResult { kind, name: peer.name(), figures });
         }
     }
     print!("{}", table::render(&legs));
@@ -138,11 +139,11 @@ impl Drop for ClientProcess {
 const PEERS: [Peer; 4] = [Peer::Bowline, Peer::Typescript, Peer::Python, Peer::Rmcp];
 
 /// Fifty calls a second, for [`LOAD_DURATION`].
-const CALL_INTERVAL_SECS: f64 = 0.02;
-const CALL_COUNT: u32 = 500;
+pub(crate) const CALL_INTERVAL_SECS: f64 = 0.02;
+pub(crate) const CALL_COUNT: u32 = 500;
 const LOAD_DURATION: Duration = Duration::from_secs(10);
 /// A call that has not ended after this long counts as failed.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to start an interpreter and to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Additional time for a loaded machine.

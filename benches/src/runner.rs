@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         eprintln!("warning: not an optimized build; the ratios mean nothing (use --profile dist)");
     }
     let (legs, absent) = available_legs(&options.peers);
-    let server = Server::start()?;
+    let server = Server::start(PORTS)?;
     let started = Instant::now();
     let mut report = Report::new(options.quick, absent, &scenarios);
     let mut done = 0;
@@ -207,7 +207,7 @@ fn drain(pipe: impl std::io::Read + Send + 'static) -> std::sync::mpsc::Receiver
 }
 
 /// Prints a progress line that is overwritten, on a terminal only.
-fn show_progress(text: &str) {
+pub(crate) fn show_progress(text: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
         let _ = write!(stderr, "\r\x1b[K{text}");
@@ -216,8 +216,8 @@ fn show_progress(text: &str) {
 }
 
 /// The HTTP server, in a process of its own. It ends when its stdin closes.
-struct Server {
-    origins: Vec<String>,
+pub(crate) struct Server {
+    pub(crate) origins: Vec<String>,
     /// Folder in which processes leave their negotiation records.
     negotiations: PathBuf,
     stdin: Option<ChildStdin>,
@@ -225,17 +225,18 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> anyhow::Result<Self> {
+    /// Starts the server on this many ports.
+    pub(crate) fn start(ports: usize) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve-http", "--ports", &PORTS.to_string()])
+            .args(["serve-http", "--ports", &ports.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("start the server")?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().context("the server's stdout")?;
-        let origins: Vec<String> = BufReader::new(stdout).lines().take(PORTS).collect::<Result<_, _>>()?;
-        ensure!(origins.len() == PORTS, "the server did not start");
+        let origins: Vec<String> = BufReader::new(stdout).lines().take(ports).collect::<Result<_, _>>()?;
+        ensure!(origins.len() == ports, "the server did not start");
         let negotiations = std::env::temp_dir().join(format!("bowline-bench-{}", std::process::id()));
         Ok(Self { origins, negotiations, stdin, child })
     }

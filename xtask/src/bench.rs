@@ -38,6 +38,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             .env("BOWLINE_EVERYTHING", node.everything())
             .env("BOWLINE_FASTMCP_PYTHON", tools::ensure_fastmcp_python(workspace)?);
     }
+    if args.args.first().is_some_and(|first| first == GATEWAY) {
+        cargo
+            .env("BOWLINE_GATEWAY_NODE_MODULES", tools::ensure_gateway_node_modules(workspace)?)
+            .env("BOWLINE_GATEWAY_PYTHON", tools::ensure_gateway_python(workspace)?)
+            .env("BOWLINE_FASTMCP_PYTHON", tools::ensure_fastmcp_python(workspace)?);
+    }
     shell::run(&mut cargo)
 }
 
@@ -46,6 +52,9 @@ const PROFILE: &str = "dist";
 
 /// The subcommand of the benchmark that also needs third-party servers.
 const RECOVERY: &str = "recovery";
+
+/// The subcommand of the benchmark that also needs other gateways.
+const GATEWAY: &str = "gateway";
 
 /// The subcommand that compiles minimal clients.
 const BUILD: &str = "build";

@@ -80,6 +80,16 @@ pub(crate) fn ensure_bench_python(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure(workspace, "bench-python", "mcp")
 }
 
+/// Returns the `node_modules` with the gateways that benchmarks compare ours with.
+pub(crate) fn ensure_gateway_node_modules(workspace: &Workspace) -> Result<PathBuf> {
+    node::ensure(workspace, "gateway-node")
+}
+
+/// Returns a Python that can import the gateway that benchmarks compare ours with.
+pub(crate) fn ensure_gateway_python(workspace: &Workspace) -> Result<PathBuf> {
+    python::ensure(workspace, "gateway-python", "mcp_proxy")
+}
+
 /// Returns the peers of the interop tests, each with the variable by which its tests find it. What
 /// is not pinned for this platform is left out; its tests are not built there either.
 pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'static str, PathBuf)>> {

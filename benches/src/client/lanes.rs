@@ -15,14 +15,14 @@ use crate::measure::{Lap, Stopwatch, peak_rss};
 ///
 /// The bounds are fixed: the fastest client, which makes the most calls, must not show the largest
 /// memory.
-pub(super) struct Latencies(Histogram<u64>);
+pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, SIGNIFICANT_DIGITS).expect("valid bounds"))
     }
 
-    pub(super) fn record(&mut self, latency: Duration) {
+    pub(crate) fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
@@ -37,12 +37,12 @@ const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// A caller that makes one call after another, waiting for each response.
-pub(super) trait Lane: Send + 'static {
+pub(crate) trait Lane: Send + 'static {
     fn call(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
 /// Keeps one call of every lane in flight: first for the warm-up, then for the measurement.
-pub(super) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Result<Sample> {
+pub(crate) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Result<Sample> {
     let (lanes, _) = run_lanes(lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
     let watch = Stopwatch::start();
     let (_, latencies) = run_lanes(lanes, limits.seconds, limits.max_calls).await?;
@@ -50,7 +50,7 @@ pub(super) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Res
 }
 
 /// Builds the sample of a measurement.
-pub(super) fn build_sample(lap: &Lap, latencies: &Latencies) -> anyhow::Result<Sample> {
+pub(crate) fn build_sample(lap: &Lap, latencies: &Latencies) -> anyhow::Result<Sample> {
     ensure!(!latencies.0.is_empty(), "no call finished");
     Ok(Sample {
         calls: latencies.0.len(),

@@ -32,6 +32,7 @@ async fn run_bowline(job: SteadyLoad) -> anyhow::Result<CallLog> {
     client.list_tools().await?;
     let revision = client.peer().await?.revision.to_string();
     let (tool, arguments) = (job.tool.clone(), job.arguments.clone());
+    println!("ready");
     let calls = call_at_rate(&job, move || {
         let (client, tool, arguments) = (client.clone(), tool.clone(), arguments.clone());
         async move {
@@ -62,6 +63,7 @@ async fn run_rmcp(job: SteadyLoad) -> anyhow::Result<CallLog> {
     let caller = service.peer().clone();
     let arguments = job.arguments.as_object().context("arguments are an object")?.clone();
     let tool = job.tool.clone();
+    println!("ready");
     let calls = call_at_rate(&job, move || {
         let params = CallToolRequestParams::new(tool.clone()).with_arguments(arguments.clone());
         let caller = caller.clone();
@@ -80,11 +82,10 @@ async fn run_rmcp(job: SteadyLoad) -> anyhow::Result<CallLog> {
 }
 
 /// Starts a call at every tick, whatever became of earlier ones, and waits for all of them.
-async fn call_at_rate<F>(job: &SteadyLoad, call: impl Fn() -> F) -> anyhow::Result<Vec<CallTiming>>
+pub(crate) async fn call_at_rate<F>(job: &SteadyLoad, call: impl Fn() -> F) -> anyhow::Result<Vec<CallTiming>>
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
 {
-    println!("ready");
     let limit = Duration::from_secs_f64(job.limit);
     let begun = Instant::now();
     let mut open = Vec::new();

@@ -8,10 +8,10 @@ use super::LegResult;
 use super::figures::Figures;
 
 /// Renders one table for all servers and clients, with the causes of failures below each line.
-pub(super) fn render(legs: &[LegResult]) -> String {
+pub(crate) fn render(legs: &[LegResult]) -> String {
     let mut out = String::new();
     let mut server = "";
-    for LegResult { kind, peer, figures } in legs {
+    for LegResult { kind, name, figures } in legs {
         if kind.name() != server {
             server = kind.name();
             let _ = writeln!(out, "\n{server}: {}", kind.describe());
@@ -22,16 +22,16 @@ pub(super) fn render(legs: &[LegResult]) -> String {
             );
         }
         match figures {
-            Ok(figures) => render_line(&mut out, peer.name(), figures),
+            Ok(figures) => render_line(&mut out, name, figures),
             Err(reason) => {
-                let _ = writeln!(out, "  {:<12}not run: {reason}", peer.name());
+                let _ = writeln!(out, "  {name:<12}not run: {reason}");
             }
         }
     }
     out
 }
 
-fn render_line(out: &mut String, peer: &str, figures: &Figures) {
+fn render_line(out: &mut String, name: &str, figures: &Figures) {
     let seconds = |value: f64| format!("{value:.2} s");
     let worst = |values: &[Option<f64>]| {
         if values.is_empty() {
@@ -43,7 +43,7 @@ fn render_line(out: &mut String, peer: &str, figures: &Figures) {
     let down = figures.outages.iter().map(|outage| outage.back - outage.killed).reduce(f64::max);
     let _ = writeln!(
         out,
-        "  {peer:<12}{:>7}{:>8}{:>13}{:>16}{:>10}{:>12}  {}",
+        "  {name:<12}{:>7}{:>8}{:>13}{:>16}{:>10}{:>12}  {}",
         figures.calls,
         figures.failed,
         seconds(figures.longest_gap),
@@ -57,12 +57,12 @@ fn render_line(out: &mut String, peer: &str, figures: &Figures) {
     }
 }
 
-pub(super) fn to_json(legs: &[LegResult]) -> Value {
+pub(crate) fn to_json(legs: &[LegResult]) -> Value {
     let legs: Vec<Value> = legs
         .iter()
-        .map(|LegResult { kind, peer, figures }| match figures {
-            Ok(figures) => json!({ "server": kind.name(), "peer": peer, "figures": figures }),
-            Err(reason) => json!({ "server": kind.name(), "peer": peer, "not_run": reason }),
+        .map(|LegResult { kind, name, figures }| match figures {
+            Ok(figures) => json!({ "server": kind.name(), "peer": name, "figures": figures }),
+            Err(reason) => json!({ "server": kind.name(), "peer": name, "not_run": reason }),
         })
         .collect();
     json!({ "version": env!("CARGO_PKG_VERSION"), "legs": legs })
@@ -71,7 +71,6 @@ pub(super) fn to_json(legs: &[LegResult]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::Peer;
     use crate::recovery::figures::Outage;
     use crate::recovery::test_server::ServerKind;
 
@@ -88,8 +87,8 @@ mod tests {
             handshakes: None,
         };
         let legs = [
-            LegResult { kind: ServerKind::Rmcp, peer: Peer::Python, figures: Ok(figures) },
-            LegResult { kind: ServerKind::Rmcp, peer: Peer::Rmcp, figures: Err("no such client".into()) },
+            LegResult { kind: ServerKind::Rmcp, name: "python", figures: Ok(figures) },
+            LegResult { kind: ServerKind::Rmcp, name: "rmcp", figures: Err("no such client".into()) },
         ];
         let text = render(&legs);
         for part in ["never", "0.75 s", "300 x gone", "rmcp        not run: no such client"] {

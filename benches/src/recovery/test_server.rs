@@ -301,13 +301,13 @@ impl Drop for SpawnedServer {
 
 /// Sleeps. Nothing signals when a port is listened on, nor when the next fault is due.
 #[expect(clippy::disallowed_methods, reason = "there is no runtime here to block")]
-pub(super) fn sleep(time: Duration) {
+pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// Returns a port below the ephemeral range. While the server is down, an outgoing connection could
 /// take an ephemeral port, or even connect to itself there.
-fn non_ephemeral_port() -> anyhow::Result<u16> {
+pub(crate) fn non_ephemeral_port() -> anyhow::Result<u16> {
     let start = u16::try_from(std::process::id() % 10_000)?;
     let mut ports = (0..10_000).map(|step| 20_000 + (start + step) % 10_000);
     ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).context("a free port")

@@ -7,12 +7,13 @@
 //! | `/ten`    | one JSON body              | 10    | both eras            |
 //! | `/list`   | one JSON body              | 830   | both eras            |
 //! | `/legacy` | one JSON body              | few   | with a handshake     |
+//! | `/modern` | one JSON body              | few   | without a handshake  |
 //!
 //! POST only. Requests of the handshake era need the session id that `initialize` gave out; on
-//! `/legacy` every request is of that era.
+//! `/legacy` every request is of that era, and on `/modern` requests of that era are refused.
 
 use std::convert::Infallible;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +38,8 @@ use super::tools::ToolList;
 const SESSION_HEADER: &str = "mcp-session-id";
 /// The path that speaks only revisions with a handshake.
 const LEGACY_PATH: &str = "/legacy";
+/// The path that speaks only the revision without a handshake.
+const MODERN_PATH: &str = "/modern";
 /// The largest accepted request; those of this benchmark are far smaller.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// Up to this size, copying into one buffer is cheaper than sending segments.
@@ -44,11 +47,7 @@ const MAX_MERGED_BYTES: usize = 16 * 1024;
 
 /// Serves on this many ports until stdin closes, which it does when the runner exits.
 pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
-    std::thread::spawn(|| {
-        let mut ignored = [0; 64];
-        while std::io::stdin().read(&mut ignored).is_ok_and(|n| n > 0) {}
-        std::process::exit(0);
-    });
+    super::exit_with_stdin();
     // One thread, so that the server takes the same share of the machine from every client.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -104,7 +103,7 @@ impl Server {
             "/sse" => (Framing::Sse, ToolList::Small),
             "/ten" => (Framing::Json, ToolList::Medium),
             "/list" => (Framing::Json, ToolList::Large),
-            LEGACY_PATH => (Framing::Json, ToolList::Small),
+            LEGACY_PATH | MODERN_PATH => (Framing::Json, ToolList::Small),
             _ => return empty_response(StatusCode::NOT_FOUND),
         };
         let (parts, body) = request.into_parts();
@@ -114,6 +113,11 @@ impl Server {
         match self.responder.respond(&body.to_bytes(), catalog) {
             Err(_) => empty_response(StatusCode::BAD_REQUEST),
             Ok(ServerReply::Nothing) => empty_response(StatusCode::ACCEPTED),
+            Ok(ServerReply::Message { kind, .. })
+                if kind != RequestKind::Modern && parts.uri.path() == MODERN_PATH =>
+            {
+                empty_response(StatusCode::BAD_REQUEST)
+            }
             Ok(ServerReply::Message { kind, .. })
                 if needs_session(kind, parts.uri.path()) && !parts.headers.contains_key(SESSION_HEADER) =>
             {

@@ -15,14 +15,14 @@ pub(super) enum ToolList {
     Large,
 }
 
-/// Returns the tools of a list. `payload` comes first.
+/// Returns the tools of a list. `payload` and `read_payload` come first.
 pub(super) fn tools(catalog: ToolList) -> Vec<Value> {
     let count = match catalog {
         ToolList::Small => SMALL_LIST,
         ToolList::Medium => MEDIUM_LIST,
         ToolList::Large => LARGE_LIST,
     };
-    std::iter::once(payload()).chain((1..count).map(filler)).collect()
+    [payload(), read_payload()].into_iter().chain((2..count).map(filler)).collect()
 }
 
 fn payload() -> Value {
@@ -35,6 +35,14 @@ fn payload() -> Value {
             "required": ["bytes"],
         },
     })
+}
+
+/// Returns a tool that does what `payload` does, and says that it only reads.
+fn read_payload() -> Value {
+    let mut tool = payload();
+    tool["name"] = "read_payload".into();
+    tool["annotations"] = json!({ "readOnlyHint": true });
+    tool
 }
 
 /// Returns a tool of about 1.2 KB with a schema of ordinary depth.

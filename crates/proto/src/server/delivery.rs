@@ -15,6 +15,8 @@ pub struct DeliveryQueue<M, W> {
     queued: u64,
     /// How many messages of the server were given to the reader.
     taken: u64,
+    /// How many of them were delivered: all but those that the reader holds.
+    delivered: u64,
     /// Waiters until this many messages were delivered, in order.
     waiters: VecDeque<(u64, W)>,
     is_closed: bool,
@@ -25,7 +27,14 @@ pub const MAX_QUEUED_MESSAGES: usize = 1024;
 
 impl<M, W> Default for DeliveryQueue<M, W> {
     fn default() -> Self {
-        Self { messages: VecDeque::new(), queued: 0, taken: 0, waiters: VecDeque::new(), is_closed: false }
+        Self {
+            messages: VecDeque::new(),
+            queued: 0,
+            taken: 0,
+            delivered: 0,
+            waiters: VecDeque::new(),
+            is_closed: false,
+        }
     }
 }
 
@@ -44,6 +53,7 @@ impl<M, W> DeliveryQueue<M, W> {
     /// Takes the next message, from `source` if the queue is empty. The one before it counts as
     /// delivered.
     pub fn next(&mut self, source: impl FnOnce() -> Option<(M, u64)>) -> Option<M> {
+        self.delivered = self.taken;
         while self.waiters.front().is_some_and(|(position, _)| *position <= self.taken) {
             self.waiters.pop_front();
         }
@@ -56,6 +66,11 @@ impl<M, W> DeliveryQueue<M, W> {
         };
         self.taken += count;
         Some(message)
+    }
+
+    /// Whether all messages that the queue was given are delivered. Those behind it are not counted.
+    pub fn is_delivered(&self) -> bool {
+        self.messages.is_empty() && self.delivered == self.taken
     }
 
     /// Keeps `waiter` until all messages so far are delivered, of which `in_source` are behind the
@@ -108,6 +123,20 @@ mod tests {
         queue.wait(0, Rc::clone(&waiter));
         assert_eq!(queue.next(|| None), None);
         assert!(is_released(&waiter));
+    }
+
+    #[test]
+    fn a_message_is_delivered_when_the_reader_comes_back() {
+        let mut queue = DeliveryQueue::<_, ()>::default();
+        assert!(queue.is_delivered());
+        queue.push('a', 1);
+        assert!(!queue.is_delivered());
+        assert_eq!(queue.next(|| None), Some('a'));
+        assert!(!queue.is_delivered(), "it is being delivered");
+        assert_eq!(queue.next(|| None), None);
+        assert!(queue.is_delivered());
+        assert_eq!(queue.next(|| Some(('b', 3))), Some('b'));
+        assert!(!queue.is_delivered());
     }
 
     #[test]
@@ -170,6 +199,7 @@ mod tests {
                             prop_assert_eq!(is_released(waiter), *position <= before);
                         }
                         waiters.retain(|(position, _)| *position > before);
+                        prop_assert_eq!(queue.is_delivered() && source.is_empty(), before == sent);
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Tests of forwarding: order, missed events, and bounds.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bowline::{EventSender, Json, Notification, event_channel};
 use bowline_proto::server::handshake::OfferedLists;
@@ -14,7 +15,7 @@ use crate::open_calls::OpenCall;
 use tokio::time::timeout;
 
 /// Timeout for anything that should happen.
-const TEST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn notification(method: &str) -> Event {
     Event::Notification(Notification::new(method, None))
@@ -91,6 +92,21 @@ async fn response_waits_for_earlier_notifications_only() {
     timeout(TEST_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
 }
 
+/// Before most responses a server sends nothing, and then nobody has to be woken for them.
+#[tokio::test]
+async fn response_without_notifications_waits_for_nobody() {
+    let (events, receiver) = event_channel(2);
+    let (queue, mut reader) = HostQueue::new(receiver);
+    let is_delivered = async || timeout(Duration::ZERO, queue.wait_until_delivered()).await.is_ok();
+    assert!(is_delivered().await);
+    events.send(notification("notifications/first"));
+    assert!(!is_delivered().await);
+    assert!(matches!(reader.next().await, Some(QueueItem::Event(_))));
+    assert!(!is_delivered().await, "it is being delivered");
+    assert!(timeout(Duration::ZERO, reader.next()).await.is_err());
+    assert!(is_delivered().await);
+}
+
 /// Progress and events arrive on two paths and are delivered in the order in which they were sent.
 #[tokio::test]
 async fn progress_keeps_its_order_among_events() {
@@ -134,5 +150,5 @@ async fn progress_that_finds_no_room_is_dropped() {
     }
     assert_eq!(before, 1024);
     // The event was next; nothing came after it.
-    assert!(timeout(std::time::Duration::ZERO, reader.next()).await.is_err());
+    assert!(timeout(Duration::ZERO, reader.next()).await.is_err());
 }
