@@ -63,7 +63,7 @@ impl HttpClient {
         Self { addr, headers: Vec::new() }
     }
 
-    /// The same host at another listener.
+    /// A client with the headers of this one, for another listener.
     pub(crate) fn at(&self, addr: SocketAddr) -> Self {
         Self { addr, headers: self.headers.clone() }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_server::{HttpSettings, SessionStore, SessionStoreFuture, StoredSession};
@@ -13,11 +14,17 @@ use crate::test_server::{Report, TestServer, notification, request, result};
 
 /// Remembers sessions in memory, for several listeners in turn.
 #[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<HashMap<String, StoredSession>>>);
+struct Memory {
+    sessions: Arc<Mutex<HashMap<String, StoredSession>>>,
+    /// Counts renewals of a lifetime.
+    touches: Arc<AtomicUsize>,
+    /// Whether appending fails.
+    is_full: Arc<AtomicBool>,
+}
 
 impl SessionStore for Memory {
     fn save<'a>(&'a self, session: &'a str, record: Vec<u8>, _: Duration) -> SessionStoreFuture<'a, ()> {
-        self.0.lock().entry(session.to_owned()).or_default().record = record;
+        self.sessions.lock().entry(session.to_owned()).or_default().record = record;
         Box::pin(async { Ok(()) })
     }
 
@@ -27,21 +34,25 @@ impl SessionStore for Memory {
         entries: Vec<Vec<u8>>,
         _: Duration,
     ) -> SessionStoreFuture<'a, ()> {
-        self.0.lock().entry(session.to_owned()).or_default().journal.extend(entries);
+        if self.is_full.load(Ordering::Relaxed) {
+            return Box::pin(async { Err("the disk is full".to_owned()) });
+        }
+        self.sessions.lock().entry(session.to_owned()).or_default().journal.extend(entries);
         Box::pin(async { Ok(()) })
     }
 
     fn touch<'a>(&'a self, _: &'a str, _: Duration) -> SessionStoreFuture<'a, ()> {
+        self.touches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { Ok(()) })
     }
 
     fn load<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, Option<StoredSession>> {
-        let found = self.0.lock().get(session).cloned();
+        let found = self.sessions.lock().get(session).cloned();
         Box::pin(async move { Ok(found) })
     }
 
     fn remove<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, ()> {
-        self.0.lock().remove(session);
+        self.sessions.lock().remove(session);
         Box::pin(async { Ok(()) })
     }
 }
@@ -54,7 +65,7 @@ impl Memory {
     /// Waits until something is stored.
     async fn wait_until(&self, holds: impl Fn(&HashMap<String, StoredSession>) -> bool) {
         soon(async {
-            while !holds(&self.0.lock()) {
+            while !holds(&self.sessions.lock()) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         })
@@ -216,5 +227,57 @@ async fn a_request_that_cannot_be_resumed_is_answered_with_json() {
     server.expect(Report::Arrived("record".into())).await;
     host.post(&notification("notifications/go")).await.expect_empty(202).await;
     assert_eq!(posting.await.unwrap(), result(1, json!({"repeated": false})));
-    assert!(memory.0.lock().values().all(|session| session.journal.is_empty()));
+    assert!(memory.sessions.lock().values().all(|session| session.journal.is_empty()));
+}
+
+/// A host gets an event id only for a call that is recorded, since it can come back only for that.
+#[tokio::test]
+async fn a_request_that_cannot_be_recorded_promises_nothing() {
+    let memory = Memory::default();
+    let mut server = memory.start().await;
+    let host = begin(&memory, &server).await;
+    memory.is_full.store(true, Ordering::Relaxed);
+    let call = request(1, "record", json!({}));
+    let posting = tokio::spawn({
+        let host = host.clone();
+        async move { host.post(&call).await.expect_json(200).await }
+    });
+    server.expect(Report::Arrived("record".into())).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    assert_eq!(posting.await.unwrap(), result(1, json!({"repeated": false})));
+}
+
+/// The store drops the oldest entries of a journal. That must not be a request that is still open.
+#[tokio::test]
+async fn an_open_request_is_recorded_again_after_many_others() {
+    let memory = Memory::default();
+    let server = memory.start().await;
+    let host = begin(&memory, &server).await;
+    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    for id in 0..128 {
+        let mut events = host.post(&request(id, "record", json!({}))).await.expect_events();
+        events.next().await.unwrap();
+        assert_eq!(events.message().await, result(id, json!({"repeated": false})));
+    }
+    // Two entries for each of the others, and a second one for the request that is open.
+    memory.wait_for_entries(1 + 2 * 128 + 1).await;
+    let sessions = memory.sessions.lock();
+    let journal = &sessions.values().next().unwrap().journal;
+    let is_open = |entry: &&Vec<u8>| String::from_utf8_lossy(entry).contains("record_and_hang");
+    assert_eq!(journal.iter().filter(is_open).count(), 2);
+}
+
+/// What is stored of a session lives as long as the session, whether a request is open or not.
+#[tokio::test]
+async fn a_session_that_has_not_ended_is_kept() {
+    let memory = Memory::default();
+    let settings = HttpSettings::new()
+        .with_session_store(Arc::new(memory.clone()))
+        .with_idle_timeout(Duration::from_millis(800));
+    let server = TestServer::start_with(settings).await;
+    begin(&memory, &server).await;
+    memory.wait_until(|_| memory.touches.load(Ordering::Relaxed) > 0).await;
 }

@@ -7,6 +7,7 @@
 //! | `ask` | sends `roots/list` as a part of itself, and responds with the result |
 //! | `hang` | never responds |
 //! | `record` | records itself, waits for `notifications/go`, and says whether it was repeated |
+//! | `record_and_hang` | records itself and never responds |
 //! | `drop` | is dropped without a response |
 //! | `flood` | sends `count` notifications of `bytes` bytes as a part of itself, then responds |
 //! | `burst` | the same, with notifications that may be dropped |
@@ -259,6 +260,10 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
                 return;
             }
             Ok(encode(&json!({"repeated": request.is_repeated()})))
+        }
+        "record_and_hang" => {
+            request.record().await;
+            std::future::pending().await
         }
         "drop" => return,
         _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "no such method")),

@@ -82,36 +82,3 @@ async fn a_bounded_log_and_expired_values_do_not_grow_the_file() {
     // 8 MB went through it. SQLite's log has up to 4 MB before it is merged into the file.
     assert!(sizes.iter().all(|size| *size < 6_000_000), "{sizes:?}");
 }
-
-/// Run with `--ignored --nocapture`, in release mode.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures, and asserts nothing"]
-async fn rate_of_appends() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let store = sqlite(&folder.path().join("store.db")).await;
-    for durability in [Durability::Disk, Durability::Process] {
-        for writers in [1_u32, 64] {
-            let since = Instant::now();
-            let tasks: Vec<_> = (0..writers)
-                .map(|writer| tokio::spawn(append_for(Arc::clone(&store), writer, durability)))
-                .collect();
-            let mut count = 0;
-            for task in tasks {
-                count += task.await.unwrap();
-            }
-            let rate = f64::from(count) / since.elapsed().as_secs_f64();
-            println!("{durability:?}, {writers} writers: {rate:.0} appends of 500 bytes per second");
-        }
-    }
-}
-
-async fn append_for(store: Arc<dyn Store>, writer: u32, durability: Durability) -> u32 {
-    let options = AppendOptions { durability, ..Default::default() };
-    let (since, mut count) = (Instant::now(), 0);
-    while since.elapsed() < Duration::from_secs(2) {
-        let log = LogName::new(writer.to_string());
-        store.append(&log, &[vec![7; 500]], options).await.unwrap();
-        count += 1;
-    }
-    count
-}
