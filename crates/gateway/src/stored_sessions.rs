@@ -138,4 +138,20 @@ mod tests {
         sessions.remove("a").await.unwrap();
         assert_eq!(sessions.load("a").await, Ok(None));
     }
+
+    /// A call may be open for longer than a session may be idle.
+    #[tokio::test(start_paused = true)]
+    async fn the_journal_lives_as_long_as_the_record_is_renewed() {
+        let sessions = StoredSessions::new(EncryptedStore::in_memory());
+        sessions.save("a", b"record".to_vec(), LIFETIME).await.unwrap();
+        sessions.append("a", vec![b"open".to_vec()], LIFETIME).await.unwrap();
+        for _ in 0..4 {
+            tokio::time::advance(LIFETIME / 2).await;
+            sessions.touch("a", LIFETIME).await.unwrap();
+        }
+        let loaded = sessions.load("a").await.unwrap().unwrap();
+        assert_eq!((&loaded.record[..], &loaded.journal[..]), (&b"record"[..], &[b"open".to_vec()][..]));
+        tokio::time::advance(LIFETIME).await;
+        assert_eq!(sessions.load("a").await, Ok(None), "nobody has renewed it");
+    }
 }

@@ -8,9 +8,10 @@ use clap::Args;
 
 use super::duration;
 
-/// Options that say how hosts reach a socket.
-const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
-    &[
+/// Options that say how hosts reach a socket. Those of a Unix socket exist only where there are any;
+/// they come last.
+const STDIO_CONFLICTS: &[&str] = {
+    let all: &[&str] = &[
         "listen",
         "token_file",
         "no_token",
@@ -21,18 +22,8 @@ const STDIO_CONFLICTS: &[&str] = if cfg!(unix) {
         "session_idle",
         "socket",
         "detached",
-    ]
-} else {
-    &[
-        "listen",
-        "token_file",
-        "no_token",
-        "allow_host",
-        "allow_remote",
-        "drain",
-        "exit_when_idle",
-        "session_idle",
-    ]
+    ];
+    if cfg!(unix) { all } else { all.split_at(8).0 }
 };
 
 /// `bowline serve`

@@ -195,3 +195,35 @@ async fn stored_sessions_are_private() {
     }
     assert!(files >= 2, "a database and its key");
 }
+
+/// A damaged store costs the sessions in it, and is said once; calls do not wait for it, and later
+/// sessions are recorded again.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_damaged_store_of_sessions_is_set_aside() {
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("counter").run().await;
+    context.user_config(&http_entry("one", &one));
+    context.write(
+        "home/.local/state/bowline/sessions/store.db",
+        "no database, but long enough to be read as one",
+    );
+    for folder in ["home/.local/state/bowline/sessions", "home/.local/state/bowline"] {
+        context.set_mode(folder, 0o700);
+    }
+    context.set_mode("home/.local/state/bowline/sessions/store.db", 0o600);
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
+    let note = gateway.note().await;
+    assert!(note.starts_with("the stored sessions of hosts cannot be used and were set aside: "), "{note}");
+    let mut host = RawHost::new(&gateway.url().await);
+    gateway.note().await;
+    host.initialize().await;
+    assert_eq!(text(&host.call(1, "counter", json!({})).await), "1");
+    gateway.kill().await;
+    let (gateway, url) = start(&context).await;
+    host.move_to(&url);
+    assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    let aside = context.path("home/.local/state/bowline/sessions.damaged/store.db");
+    assert!(std::fs::read(aside).expect("it is kept").starts_with(b"no database"));
+}

@@ -1,9 +1,8 @@
 //! Logs in one SQLite file: many processes, killed writers, and disk space.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_store::{AppendOptions, Durability, LogName, Position, Precondition, Store};
+use bowline_store::{AppendOptions, Durability, LogName, Position, Precondition};
 
 use crate::worker::{Worker, numbers_after};
 use crate::{key, processes, sqlite, text};

@@ -202,25 +202,27 @@ async fn a_server_that_asks_hosts_is_not_shared_unasked() {
 #[tokio::test]
 async fn an_idle_server_is_stopped_and_started_by_a_call() {
     let server = testkit::server().legacy().tool("counter").tool("slow").run().await;
-    let configured = at("one", &server).with_idle_stop(Some(Duration::from_millis(1)));
-    let gateway = gateway([configured]);
+    let other = testkit::server().legacy().tool("echo").run().await;
+    let soon = Some(Duration::from_millis(1));
+    let gateway = gateway([at("one", &server).with_idle_stop(soon), at("two", &other).with_idle_stop(soon)]);
     let mut host = TestHost::join_with(&gateway, json!({})).await;
-    assert_eq!(host.tools().await, ["counter", "slow"]);
+    assert_eq!(host.tools().await, ["counter", "slow", "echo"]);
     server.wait_until(|server| server.sessions().is_empty(), TEST_TIMEOUT).await;
     // Its tools stay listed, and nobody is told that anything has changed.
-    assert_eq!(host.tools().await, ["counter", "slow"]);
+    assert_eq!(host.tools().await, ["counter", "slow", "echo"]);
     result_text(&host.call_tool(1, "counter", json!({})).await);
     assert_eq!(server.initialize_count(), 2);
-    // A server that works is not idle.
+    // A server that works is not idle: another one that was used later is stopped before it.
     hold_call(&mut host, &server.control(), 2).await;
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    result_text(&host.call_tool(3, "echo", json!({})).await);
+    other.wait_until(|other| other.sessions().is_empty(), TEST_TIMEOUT).await;
     assert_eq!(server.sessions().len(), 1);
     host.send_notification("notifications/cancelled", json!({"requestId": 2})).await;
     server.wait_until(|server| server.sessions().is_empty(), TEST_TIMEOUT).await;
     // The next host finds it stopped, and its lists known.
     let mut next = TestHost::join_with(&gateway, json!({})).await;
     let listed = next.result("tools/list", json!({})).await;
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 3);
     assert_eq!(listed["_meta"]["bowline/stale-servers"]["one"], "it is not running; a call starts it");
     assert_eq!(server.initialize_count(), 2);
     result_text(&next.call_tool(1, "counter", json!({})).await);
