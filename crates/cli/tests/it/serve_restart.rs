@@ -204,6 +204,7 @@ async fn a_damaged_store_of_sessions_is_set_aside() {
     let context = Context::new();
     let one = testkit::server().legacy().tool("counter").run().await;
     context.user_config(&http_entry("one", &one));
+    std::fs::create_dir_all(context.path("home/.local/state/bowline/sessions")).expect("folders");
     context.write(
         "home/.local/state/bowline/sessions/store.db",
         "no database, but long enough to be read as one",

@@ -79,8 +79,11 @@ async fn a_call_with_effects_is_not_repeated_when_the_daemon_is_killed() {
     context.user_config(&http_entry("web", &web));
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]).await;
-    let id = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
-    web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    let arguments = json!({"ms": 600_000, "steps": 60_000});
+    let params = json!({"name": "slow", "arguments": arguments, "_meta": {"progressToken": "steps"}});
+    let id = host.send_request("tools/call", params).await;
+    // Once progress has arrived, the response has an event stream that can be resumed.
+    while host.next_message().await["method"] != "notifications/progress" {}
     daemons.kill();
     let answer = host.wait_for_response(id).await;
     assert_eq!(answer["error"]["code"], -32050, "{answer}");
