@@ -167,17 +167,15 @@ fn build_gateway(
     let logins: HashMap<_, _> = servers.iter().filter_map(login).collect();
     let naming = if args.prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
     let catalog = folders.catalog.clone();
+    let command_line = settings.command_line.clone();
     let mut builder = Gateway::builder(servers)
         .naming(naming)
         .on_connection_event(serving.event_callback())
+        .login_command(move |server, scopes| Some(with_scopes(&command_line.login_command(server)?, scopes)))
         .client_builder(move |server| {
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
-    for (server, command) in &logins {
-        let command = command.clone();
-        builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
-    }
     if let Some(folder) = catalog {
         builder = builder.catalog_cache(FolderCatalog::new(folder));
     }

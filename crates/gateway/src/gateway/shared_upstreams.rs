@@ -142,6 +142,13 @@ impl SharedUpstreams {
     }
 }
 
+impl UpstreamLease {
+    /// What the hosts that share the connections have of the servers.
+    pub(super) fn upstreams(&self) -> Arc<Upstreams> {
+        Arc::clone(&self.upstreams)
+    }
+}
+
 impl Deref for UpstreamLease {
     type Target = Upstreams;
 
