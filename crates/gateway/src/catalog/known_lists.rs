@@ -222,3 +222,51 @@ fn key(server: &FleetServer, profile: Profile) -> CatalogKey {
 fn is_reached_alike(one: &FleetServer, other: &FleetServer) -> bool {
     ServerKey::from_server(&one.config) == ServerKey::from_server(&other.config)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str, url: &str) -> Server {
+        Server::http(name, url).build().unwrap()
+    }
+
+    /// What is known of servers that are gone does not pile up, and what is known of a server that is
+    /// reached as before is known at once.
+    #[test]
+    fn a_reload_keeps_what_is_known_of_the_same_endpoint() {
+        let [one, two] = [server("one", "http://h/1"), server("two", "http://h/2")];
+        let known = KnownLists::new(vec![one.clone(), two.clone()], Naming::default(), None);
+        let profile = Profile::default();
+        let before = known.fleet();
+        let lists = Arc::new(ServerLists { instructions: Some("i".into()), ..ServerLists::default() });
+        for server in before.iter() {
+            known.remember(server, profile, Arc::clone(&lists));
+            known.remember_question(server, profile);
+        }
+        let (reload, lost) =
+            known.reload(vec![one.with_header("a", "b").unwrap(), server("two", "http://h/3")]);
+        assert_eq!((reload.changed.len(), lost.len()), (2, 2));
+        let after = known.fleet();
+        let offered = |name: &str| known.get(after.find(name).unwrap(), profile);
+        assert!(offered("one").is_some_and(|lists| lists.has_asked));
+        assert_eq!(offered("two"), None);
+        // News of a connection that ends is not remembered.
+        let old = before.find("two").unwrap();
+        known.remember(old, profile, Arc::clone(&lists));
+        known.remember_question(old, profile);
+        assert_eq!(known.get(old, profile), None);
+        assert!(known.reload(Vec::new()).0.unchanged == 0);
+        let state = known.state.lock();
+        assert_eq!((state.lists.len(), state.asking.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_reload_without_a_difference_is_no_news() {
+        let known = KnownLists::new(vec![server("one", "http://h/1")], Naming::default(), None);
+        let fleet = known.watch_fleet();
+        let (reload, lost) = known.reload(vec![server("one", "http://h/1")]);
+        assert!(reload.is_empty() && lost.is_empty());
+        assert!(!fleet.has_changed().unwrap());
+    }
+}
