@@ -82,6 +82,29 @@ impl Drop for Interrupt {
     }
 }
 
+/// Tells a SIGHUP of a terminal that is gone from one that somebody sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ControllingTerminal {
+    was_there: bool,
+}
+
+impl ControllingTerminal {
+    /// Looks whether there is a terminal now.
+    pub(crate) fn find() -> Self {
+        Self { was_there: Self::is_there() }
+    }
+
+    /// Whether there was a terminal, and is none any more.
+    pub(crate) fn is_gone(self) -> bool {
+        self.was_there && !Self::is_there()
+    }
+
+    fn is_there() -> bool {
+        // This device can be opened only by processes that have a terminal.
+        cfg!(unix) && std::fs::File::open("/dev/tty").is_ok()
+    }
+}
+
 #[cfg(unix)]
 struct Signals(Vec<(tokio::signal::unix::Signal, Exit)>);
 

@@ -12,14 +12,14 @@ mod front;
 #[path = "serve/front_absent.rs"]
 mod front;
 mod listen;
+mod reload;
 mod unit;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
-use super::serving::{Serving, refuse_trust_for_one_run};
+use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
 use crate::args::{ServeArgs, UnitKind};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -29,26 +29,20 @@ use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
+use reload::{ConfigWatch, ReadConfig, Reloader};
 use unit::ServiceState;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
     let printer = &settings.printer;
-    let selected = settings.select_servers(&args.servers)?;
-    for skipped in selected.skipped.iter().filter(|skipped| skipped.detail.is_some()) {
-        printer.note(&format!("`{}` is left out; see `bowline config check`", skipped.name));
-    }
-    let enabled: Vec<_> = selected.servers.into_iter().filter(|server| server.enabled).collect();
-    if enabled.is_empty() {
-        return Err(Failure::usage_hint(
-            "no server can be served",
-            "see `bowline status` for what is configured, and why it is left out",
-        ));
-    }
+    let watch = ConfigWatch::new(settings);
+    let config = ReadConfig::read(&args, settings)?;
+    config.left_out_notes(None).iter().for_each(|note| printer.note(note));
+    let enabled = &config.servers;
     if let Some(kind) = args.print_unit {
         return print_unit(kind, settings);
     }
-    if args.stdio && !args.alone && front::run(&args, settings, &enabled).await == FrontOutcome::Served {
+    if args.stdio && !args.alone && front::run(&args, settings, enabled).await == FrontOutcome::Served {
         stderr::drain();
         return Ok(Exit::Ok);
     }
@@ -57,17 +51,32 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         detached::leave_terminal();
     }
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
-    let serving = Serving::new(printer);
-    let listener =
-        if args.stdio { None } else { Some(listen::open(&args.listen, settings, &enabled).await?) };
+    let mut serving = Serving::new(printer);
+    let hangups = serving.take_hangups();
+    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, enabled).await?) };
     #[cfg(unix)]
-    let _pid_file = record_daemon(&args, settings, &enabled)?;
+    let pid_file = record_daemon(&args, settings, enabled)?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     unit::notify(&*settings.env, ServiceState::Ready);
-    let Configured { gateway, logins } = build_gateway(enabled, &args, settings, &serving);
+    let gateway = build_gateway(enabled, &args, settings, &serving);
+    let logins: LoginCommands = reload::login_commands(settings, enabled).into_iter().collect();
+    let reloads = Reloader {
+        args: &args,
+        settings,
+        gateway: gateway.clone(),
+        logins: logins.clone(),
+        hangups,
+        watch,
+        current: config,
+        #[cfg(unix)]
+        pid_file,
+    };
     match listener {
-        None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
+        None => {
+            let run = |stop| async move { reloads.run_while(gateway.serve(Host::stdio(), stop)).await };
+            serving.drive(logins, run).await;
+        }
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
             let environment = &*settings.env;
@@ -83,7 +92,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
                     stop.await;
                     unit::notify(environment, ServiceState::Stopping);
                 };
-                gateway.serve_hosts(http, drain, stop).await;
+                reloads.run_while(gateway.serve_hosts(http, drain, stop)).await;
             };
             serving.drive(logins, run).await;
         }
@@ -145,30 +154,20 @@ fn record_daemon(
         .map_err(|error| Failure::usage(format!("cannot write beside {}: {error}", socket.display())))
 }
 
-/// A gateway, and the commands that log in to its servers.
-struct Configured {
-    gateway: Gateway,
-    logins: HashMap<String, String>,
-}
-
 fn build_gateway(
-    servers: Vec<bowline::Server>,
+    servers: &[bowline::Server],
     args: &ServeArgs,
     settings: &Settings,
     serving: &Serving<'_>,
-) -> Configured {
+) -> Gateway {
     let folders = settings.folders();
     session::sweep_orphans(folders.process_records.clone());
     // Nobody is asked to log in: the terminal, if there is one, belongs to the host.
     let auth = settings.track_refreshes(settings.login_settings().lazy_auth());
-    let login = |server: &bowline::Server| {
-        settings.command_line.login_command(server).map(|command| (server.name.clone(), command))
-    };
-    let logins: HashMap<_, _> = servers.iter().filter_map(login).collect();
     let naming = if args.prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
     let catalog = folders.catalog.clone();
     let command_line = settings.command_line.clone();
-    let mut builder = Gateway::builder(servers)
+    let builder = Gateway::builder(servers.iter().cloned())
         .naming(naming)
         .on_connection_event(serving.event_callback())
         .login_command(move |server, scopes| Some(with_scopes(&command_line.login_command(server)?, scopes)))
@@ -176,8 +175,8 @@ fn build_gateway(
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
-    if let Some(folder) = catalog {
-        builder = builder.catalog_cache(FolderCatalog::new(folder));
+    match catalog {
+        Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),
+        None => builder.build(),
     }
-    Configured { gateway: builder.build(), logins }
 }

@@ -44,6 +44,8 @@ mod resources;
 mod serve;
 #[cfg(unix)]
 mod serve_front;
+#[cfg(unix)]
+mod serve_reload;
 mod serve_restart;
 mod status;
 mod tasks;

@@ -2,6 +2,7 @@
 
 mod daemons;
 mod recovery;
+mod reload;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

@@ -40,6 +40,7 @@ fn systemd(&Service { program, args, path }: &Service<'_>) -> String {
          [Service]\n\
          Type=notify\n\
          ExecStart={}\n\
+         ExecReload=/bin/kill -HUP $MAINPID\n\
          {path}\
          Restart=on-failure\n\
          # Open calls get --drain to end, and processes of servers some seconds more.\n\
@@ -168,6 +169,7 @@ mod tests {
             Service { program: Path::new("/opt/my apps/bowline"), args: &words, path: Some("/a b:/c") };
         let unit = print(UnitKind::Systemd, &service);
         let expected = "\nExecStart=\"/opt/my apps/bowline\" serve \"50%%\" \"$$HOME\" \"a\\\"b\"\n\
+                        ExecReload=/bin/kill -HUP $MAINPID\n\
                         Environment=\"PATH=/a b:/c\"\nRestart=";
         assert!(unit.contains(expected), "{unit}");
         let words = args(&["serve", "a<b&c"]);
