@@ -67,8 +67,9 @@ impl<'a> Serving<'a> {
     /// From now on SIGHUP does not end it, unless it comes from a terminal that is gone. The result is
     /// notified instead.
     pub(super) fn take_hangups(&mut self) -> Arc<Notify> {
-        let (hangups, _) = self.hangups.get_or_insert_with(|| (Arc::default(), ControllingTerminal::find()));
-        Arc::clone(hangups)
+        let hangups = Arc::<Notify>::default();
+        self.hangups = Some((Arc::clone(&hangups), self.interrupt.hear_hangups()));
+        hangups
     }
 
     /// Notes events of connections. One is dropped if the queue is full.

@@ -231,8 +231,10 @@ async fn close_when_released(
         tracing::warn!(server, "calls are canceled: the configuration of their server has changed");
     }
     let Some(connections) = connections.upgrade() else { return connection.close().await };
+    // The lock is held meanwhile, so that whoever waits for all to be closed waits for it too.
+    let mut state = connections.state.lock();
     // Otherwise somebody else closes it.
-    if connections.state.lock().retired.remove(&key).is_some() {
+    if state.retired.remove(&key).is_some() {
         connections.spawn_close(connection);
     }
 }

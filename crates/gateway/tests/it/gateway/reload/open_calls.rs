@@ -93,6 +93,27 @@ async fn a_call_that_does_not_end_is_ended_after_the_drain_timeout() {
     server.wait_until(|server| server.sessions().is_empty(), TEST_TIMEOUT).await;
 }
 
+/// An old connection that sessions shared is closed when the last of them has ended.
+#[tokio::test]
+async fn the_end_of_the_last_host_closes_shared_old_connections() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let shared = at("one", &server).with_share(bowline::config::Share::All);
+    let gateway = gateway([shared]);
+    let (mut one, mut two) =
+        (TestHost::join_with(&gateway, json!({})).await, TestHost::join_with(&gateway, json!({})).await);
+    for (number, host) in [&mut one, &mut two].into_iter().enumerate() {
+        host.send_request(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
+        server.wait_for_nth(number, |received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    }
+    gateway.reload([]);
+    one.stop();
+    one.close().await;
+    assert_eq!(server.sessions().len(), 1, "a call of the other host is open");
+    two.stop();
+    two.close().await;
+    assert_eq!((server.sessions().len(), server.initialize_count()), (0, 1));
+}
+
 /// A session that ends takes its old connections along, and waits for no others.
 #[tokio::test]
 async fn a_host_that_leaves_ends_its_calls_on_old_connections() {
