@@ -225,6 +225,9 @@ fn is_reached_alike(one: &FleetServer, other: &FleetServer) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bowline::Json;
+
+    use super::super::ListKind;
     use super::*;
 
     fn server(name: &str, url: &str) -> Server {
@@ -259,6 +262,24 @@ mod tests {
         assert!(known.reload(Vec::new()).0.unchanged == 0);
         let state = known.state.lock();
         assert_eq!((state.lists.len(), state.asking.len()), (0, 0));
+    }
+
+    /// A session that is about to follow a reload does not pass its lists on to one that has followed.
+    #[test]
+    fn snapshots_are_shared_by_sessions_of_the_same_fleet() {
+        let [one, files] = [server("one", "http://h/1"), server("files", "http://h/2")];
+        let known = KnownLists::new(vec![one.clone()], Naming::default(), None);
+        let tool = Json::parse(r#"{"name":"files__delete"}"#).unwrap();
+        let lists = Arc::new(ServerLists { tools: vec![tool], ..ServerLists::default() });
+        let before = known.fleet();
+        let offered = [(Arc::clone(before.find("one").unwrap()), lists)];
+        let exposes =
+            |fleet| known.snapshot(fleet, &offered).named(ListKind::Tools, "files__delete").is_some();
+        assert!(exposes(&before));
+        assert!(Arc::ptr_eq(&known.snapshot(&before, &offered), &known.snapshot(&before, &offered)));
+        known.reload(vec![one, files]);
+        assert!(exposes(&before));
+        assert!(!exposes(&known.fleet()), "it looks like a tool of the new server");
     }
 
     #[test]

@@ -149,21 +149,6 @@ impl Connections {
         }
     }
 
-    /// Takes all connections of lost servers from a member. Those that it had alone are closed, which
-    /// is waited for.
-    pub(super) async fn leave_retired(&self, member: MemberId) {
-        let own: Vec<_> = {
-            let mut state = self.state.lock();
-            for connection in state.retired.values() {
-                connection.members.leave(member);
-            }
-            state.retired.extract_if(|(_, scope), _| *scope == Scope::Own(member)).collect()
-        };
-        for (_, connection) in own {
-            connection.close().await;
-        }
-    }
-
     /// Gives up the connections to servers that are configured otherwise or not any more. Open calls
     /// go on, and each connection is closed after its last one, at the latest after `limit`.
     pub(super) fn retire(self: &Arc<Self>, lost: &[ServerId], limit: Duration) {

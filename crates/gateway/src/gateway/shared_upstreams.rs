@@ -226,6 +226,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_next_request_after_a_reload_sees_it() {
+        let server = |name: &str| bowline::Server::stdio(name, "nowhere").build().unwrap();
+        let gateway = Gateway::builder([server("a")]).build();
+        let shared = SharedUpstreams::new(Arc::clone(&gateway.0));
+        let lease = lease(&shared, "host");
+        let listed = || lease.catalog().stale_servers().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(listed(), ["a"]);
+        // Nothing is waited for in between, so that no other task can have run.
+        gateway.reload([server("b"), server("c")]);
+        assert_eq!(listed(), ["b", "c"]);
+        gateway.reload([server("c")]);
+        assert!(lease.connect("b").is_none() && lease.connect("c").is_some());
+        gateway.reload([server("d")]);
+        assert_eq!(lease.only().as_deref(), Some("d"));
+        shared.close().await;
+        assert!(lease.connect("d").is_none(), "the connections are closed");
+    }
+
+    #[tokio::test]
     async fn connections_are_closed_when_nobody_has_used_them_for_long() {
         let shared = shared();
         let (used, idle) = (lease(&shared, "used"), lease(&shared, "idle"));

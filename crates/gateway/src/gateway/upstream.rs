@@ -225,7 +225,6 @@ impl Upstreams {
                 connections.leave(upstream.server.id, &upstream.scope, upstream.member).await;
             });
         }
-        self.gateway.connections.leave_retired(self.member).await;
         while closing.join_next().await.is_some() {}
         self.ended.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks.lock());

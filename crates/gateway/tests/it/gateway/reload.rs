@@ -131,8 +131,8 @@ async fn a_changed_server_is_connected_to_anew_and_offers_the_same() {
     server.wait_until(|server| server.sessions().is_empty(), TEST_TIMEOUT).await;
 }
 
-/// A server with another address has other tools. Until these are known, the old ones are listed, so that the
-/// host hears of one change.
+/// A server with another address has other tools. Until these are known, the old ones are listed, so that
+/// the host hears of one change.
 #[tokio::test]
 async fn a_server_at_another_address_replaces_the_lists() {
     let old = testkit::server().legacy().tool("counter").run().await;
@@ -140,8 +140,13 @@ async fn a_server_at_another_address_replaces_the_lists() {
     let gateway = gateway([at("one", &old)]);
     let mut host = TestHost::join_with(&gateway, json!({})).await;
     assert_eq!(host.tools().await, ["counter"]);
+    new.stop().await;
     let reload = gateway.reload([at("one", &new)]);
     assert_eq!(changes(&reload), (vec![], vec!["one"], vec![], 0));
+    let listed = host.result("tools/list", json!({})).await;
+    assert_eq!(listed["tools"][0]["name"], "counter");
+    assert!(listed["_meta"]["bowline/stale-servers"]["one"].is_string(), "{listed}");
+    new.start().await;
     host.notification(TOOLS_CHANGED).await;
     assert_eq!(host.tools().await, ["echo"]);
     unknown_tool(&mut host, "counter").await;
