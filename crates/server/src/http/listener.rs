@@ -132,6 +132,11 @@ impl HttpListener {
         if timeout(drain_timeout, self.site.open_posts.wait()).await.is_err() {
             tracing::info!("requests of hosts were still open at the end");
         }
+        // Before the socket is closed, so that whoever listens on it next finds the sessions.
+        if let Some(journal) = &self.site.journal {
+            journal.release();
+            journal.flush().await;
+        }
         self.closing.cancel();
         self.site.sessions.end_all();
         self.connections.close();
