@@ -12,7 +12,7 @@ use crate::serve::Gateway;
 use crate::status::http_entry;
 
 /// A host over HTTP that does nothing by itself.
-struct RawHost {
+pub(crate) struct RawHost {
     address: String,
     session: Option<String>,
 }
@@ -23,7 +23,7 @@ struct Lines {
 }
 
 impl RawHost {
-    fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
         Self { address: address.to_owned(), session: None }
     }
@@ -52,7 +52,7 @@ impl RawHost {
     }
 
     /// Begins a session.
-    async fn initialize(&mut self) {
+    pub(crate) async fn initialize(&mut self) {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -66,7 +66,7 @@ impl RawHost {
     }
 
     /// Calls a tool and returns the response.
-    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
         self.request(id, "tools/call", json!({"name": tool, "arguments": arguments})).await.message().await
     }
 }
@@ -108,7 +108,7 @@ async fn start(context: &Context) -> (Gateway, String) {
     (gateway, url)
 }
 
-fn text(answer: &Value) -> &str {
+pub(crate) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
 }
 
