@@ -53,6 +53,7 @@ mod host_notifications;
 mod host_queue;
 mod open_calls;
 mod relay;
+mod session_files;
 mod stored_sessions;
 mod trace;
 
@@ -64,4 +65,5 @@ pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, P
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;
+pub use session_files::SessionFiles;
 pub use stored_sessions::StoredSessions;

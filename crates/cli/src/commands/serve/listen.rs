@@ -1,6 +1,7 @@
 //! Opens the socket of `bowline serve`, and says how hosts reach it.
 
 use std::io;
+use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::Path;
 use std::path::PathBuf;
@@ -10,6 +11,8 @@ use bowline::config::Transport;
 use bowline_gateway::{HttpListener, HttpSettings};
 use tokio::net::TcpListener;
 
+#[cfg(unix)]
+use super::activation::{self, GivenSocket};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::units;
@@ -34,10 +37,29 @@ pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Serv
         http = http.with_session_store(sessions);
     }
     #[cfg(unix)]
-    if let Some(path) = &args.socket {
-        return open_unix(http, settings, served, path);
+    {
+        let given = activation::take().map_err(|error| {
+            Failure::usage(format!("the socket of the service manager cannot be used: {error}"))
+        })?;
+        match given {
+            Some(GivenSocket::Tcp(socket)) => {
+                return serve_tcp(args, http.with_inherited_socket(), settings, served, Ok(socket)).await;
+            }
+            Some(GivenSocket::Unix(socket)) => {
+                let path =
+                    socket.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
+                let path = path.unwrap_or_default();
+                note_socket(settings, served, &path);
+                let http = HttpListener::unix(socket, http.with_inherited_socket());
+                return Ok(Listener { http, _socket_file: None });
+            }
+            None => {}
+        }
+        if let Some(path) = &args.socket {
+            return open_unix(http, settings, served, path);
+        }
     }
-    open_tcp(args, http, settings, served).await
+    serve_tcp(args, http, settings, served, Err(args.address)).await
 }
 
 fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
@@ -50,13 +72,18 @@ fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
 /// Most sessions if servers are processes, of which each session has its own.
 const MAX_SESSIONS_WITH_PROCESSES: usize = 100;
 
-async fn open_tcp(
+/// Serves hosts on a socket that is open, or on one for this address.
+async fn serve_tcp(
     args: &ListenArgs,
     mut http: HttpSettings,
     settings: &Settings,
     served: &str,
+    socket: Result<TcpListener, SocketAddr>,
 ) -> Outcome<Listener> {
-    let address = args.address;
+    let address = match &socket {
+        Ok(socket) => socket.local_addr().unwrap_or(args.address),
+        Err(address) => *address,
+    };
     if !address.ip().is_loopback() && !args.allow_remote {
         return Err(Failure::usage_hint(
             format!("other machines can reach {address}, and nothing is encrypted"),
@@ -72,7 +99,10 @@ async fn open_tcp(
         })?;
         (Some(token), Some(path))
     };
-    let socket = TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?;
+    let socket = match socket {
+        Ok(socket) => socket,
+        Err(address) => TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?,
+    };
     if let Some(token) = &token {
         http = http.with_bearer_token(token);
     }
@@ -94,7 +124,7 @@ async fn open_tcp(
     })
 }
 
-fn busy_address(address: std::net::SocketAddr, error: &io::Error) -> Failure {
+fn busy_address(address: SocketAddr, error: &io::Error) -> Failure {
     let message = format!("cannot listen on {address}: {error}");
     if error.kind() == io::ErrorKind::AddrInUse {
         return Failure::usage_hint(message, "it may be running already; choose another port with --listen");
@@ -125,8 +155,13 @@ fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path)
     let socket = bind_private(path).map_err(|error| failure(&error))?;
     let file = SocketFile::new(path);
     let http = HttpListener::unix(socket, http);
-    settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
+    note_socket(settings, served, path);
     Ok(Listener { http, _socket_file: Some(file) })
+}
+
+#[cfg(unix)]
+fn note_socket(settings: &Settings, served: &str, path: &Path) {
+    settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
 }
 
 /// Listens on a socket that only its owner can connect to. A socket that a killed process left
