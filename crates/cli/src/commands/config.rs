@@ -123,7 +123,8 @@ fn untrusted_json(project: &UntrustedFile) -> Value {
 
 /// Returns the notes about a file, including settings that have no effect in a project.
 fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
-    let unused = (layer.origin == Origin::Project).then(|| layer.config.unused_in_project()).flatten();
+    let is_project = layer.origin == Origin::Project;
+    let unused = is_project.then(|| layer.config.unused_in_project()).unwrap_or_default();
     layer.config.notes.iter().cloned().chain(unused)
 }
 
