@@ -72,10 +72,6 @@ impl Default for View {
 mod tests {
     use super::*;
 
-    fn servers(names: &[&str]) -> Option<BTreeSet<String>> {
-        Some(names.iter().map(ToString::to_string).collect())
-    }
-
     #[test]
     fn the_default_shows_everything() {
         let view = View::default();
@@ -86,7 +82,8 @@ mod tests {
     #[test]
     fn nothing_of_a_hidden_server_is_shown() {
         let tools = BTreeMap::from([("hidden".to_owned(), vec![ToolPattern::new("*")])]);
-        for view in [View { servers: servers(&["a"]), tools, ..View::default() }, View::nothing()] {
+        let servers = Some(BTreeSet::from(["a".to_owned()]));
+        for view in [View { servers, tools, ..View::default() }, View::nothing()] {
             assert!(!view.shows_server("hidden") && !view.shows_tool("hidden", "x"));
             assert!(!view.shows_prompts("hidden") && !view.shows_resources("hidden"));
             assert!(!view.shows_all_of("hidden"));

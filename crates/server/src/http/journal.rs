@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::session::SessionId;
+use crate::audience::Audience;
 use crate::session_store::{SessionStore, StoredSession};
 
 /// Records the sessions of a listener.
@@ -32,6 +33,7 @@ pub(crate) struct SessionJournal {
     journal: Journal,
     /// What the session is called in the store.
     name: Arc<str>,
+    audience: Audience,
     state: Mutex<State>,
 }
 
@@ -104,8 +106,8 @@ impl Journal {
     }
 
     /// Records a session that begins.
-    pub(crate) fn begin(&self, id: &SessionId) -> SessionJournal {
-        self.session(id, None)
+    pub(crate) fn begin(&self, id: &SessionId, audience: &Audience) -> SessionJournal {
+        self.session(id, audience.clone(), None)
     }
 
     /// Loads a session that another process has recorded, and goes on recording it.
@@ -132,7 +134,8 @@ impl Journal {
         let record: SessionRecord = serde_json::from_slice(&record).ok()?;
         record.revision.as_ref()?;
         let entries = journal.iter().filter_map(|entry| JournalEntry::decode(entry)).collect();
-        Some((self.session(id, Some(record.clone())), record, entries))
+        let audience = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
+        Some((self.session(id, audience, Some(record.clone())), record, entries))
     }
 
     /// Waits until everything is stored that was recorded so far.
@@ -147,10 +150,10 @@ impl Journal {
         let _ = timeout(STORE_TIMEOUT, flush).await;
     }
 
-    fn session(&self, id: &SessionId, record: Option<SessionRecord>) -> SessionJournal {
+    fn session(&self, id: &SessionId, audience: Audience, record: Option<SessionRecord>) -> SessionJournal {
         let state = State { record, touched: Instant::now(), appended: 0, open: BTreeMap::new() };
         let state = Mutex::new(state);
-        SessionJournal { journal: self.clone(), name: name_of(id).into(), state }
+        SessionJournal { journal: self.clone(), name: name_of(id).into(), audience, state }
     }
 }
 
@@ -162,7 +165,10 @@ impl SessionJournal {
             Some(record) => record,
             None if *asked == *method::INITIALIZE => {
                 let params = params.cloned().unwrap_or_else(Json::empty_object);
-                state.record = Some(SessionRecord::new(params));
+                let mut record = SessionRecord::new(params);
+                record.view = self.audience.view().map(str::to_owned);
+                record.principal = self.audience.principal().map(str::to_owned);
+                state.record = Some(record);
                 return;
             }
             None => return,
