@@ -31,6 +31,8 @@ pub use names::Naming;
 pub use profile::Profile;
 pub(crate) use snapshot::{Snapshot, Target};
 
+use crate::view::HostView;
+
 /// One of the lists that a host can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ListKind {
@@ -105,6 +107,7 @@ pub(crate) enum Freshness {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
+    view: Arc<HostView>,
     created: Instant,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
@@ -128,8 +131,9 @@ struct Entry {
 }
 
 impl Catalog {
-    /// Creates the catalog of a session with a host of this kind.
-    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile) -> Self {
+    /// Creates the catalog of a session with a host of this kind and view. What is known of servers
+    /// that the view hides decides about names, and is not shown.
+    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile, view: &Arc<HostView>) -> Self {
         let servers = known.servers().iter().enumerate().map(|(at, server)| Entry {
             name: server.name.as_str().into(),
             lists: known.get(at, profile),
@@ -138,6 +142,7 @@ impl Catalog {
         let state = State { servers: servers.collect(), snapshot: Arc::default(), is_outdated: true };
         Self {
             known: Arc::clone(known),
+            view: Arc::clone(view),
             created: Instant::now(),
             state: Mutex::new(state),
             changes: watch::Sender::default(),
@@ -149,7 +154,8 @@ impl Catalog {
     pub(crate) fn with_lists(servers: &[(&str, serde_json::Value)], naming: Naming) -> Self {
         let configured =
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
-        let catalog = Self::new(&Arc::new(KnownLists::new(configured, naming, None)), Profile::default());
+        let known = Arc::new(KnownLists::new(configured, naming, None));
+        let catalog = Self::new(&known, Profile::default(), &Arc::default());
         for (at, (_, lists)) in servers.iter().enumerate() {
             let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
             catalog.update(at, ServerFeed { lists, freshness: Freshness::Fresh });
@@ -157,7 +163,7 @@ impl Catalog {
         catalog
     }
 
-    /// The merged lists, as of now.
+    /// The merged lists, as of now, as far as the view shows them. Nothing else is found in them.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         if state.is_outdated {
@@ -166,28 +172,32 @@ impl Catalog {
                 .iter()
                 .filter_map(|entry| Some((Arc::clone(&entry.name), Arc::clone(entry.lists.as_ref()?))))
                 .collect();
-            state.snapshot = self.known.snapshot(&servers);
+            state.snapshot = self.known.snapshot(&servers, &self.view);
             state.is_outdated = false;
         }
         Arc::clone(&state.snapshot)
     }
 
-    /// The servers whose lists are not fresh, and why, in the configured order.
+    /// The servers of the view whose lists are not fresh, and why, in the configured order.
     pub(crate) fn stale_servers(&self) -> Vec<(Arc<str>, Freshness)> {
         let state = self.state.lock();
-        let outdated = state.servers.iter().filter(|entry| entry.freshness != Freshness::Fresh);
+        let shown = state.servers.iter().filter(|entry| self.view.shows_server(&entry.name));
+        let outdated = shown.filter(|entry| entry.freshness != Freshness::Fresh);
         outdated.map(|entry| (Arc::clone(&entry.name), entry.freshness.clone())).collect()
     }
 
-    /// Waits until each server's lists are known, from an earlier session or from the server, or
+    /// Waits until the lists of each server of the view are known, from an earlier session or from the server, or
     /// the server turned out to be down; at most until the session is `limit` old.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
         let mut changes = self.changes.subscribe();
         let known = async {
             loop {
                 changes.borrow_and_update();
-                let is_known =
-                    |entry: &Entry| entry.lists.is_some() || matches!(entry.freshness, Freshness::Stale(_));
+                let is_known = |entry: &Entry| {
+                    entry.lists.is_some()
+                        || matches!(entry.freshness, Freshness::Stale(_))
+                        || !self.view.shows_server(&entry.name)
+                };
                 if self.state.lock().servers.iter().all(is_known) || changes.changed().await.is_err() {
                     return;
                 }

@@ -22,12 +22,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::config::View;
 use bowline::{Builder, Client, ConnectionEvent, Server};
 use bowline_server::{Host, HttpListener};
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::error_response::LoginCommand;
+use crate::view::Views;
 use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
@@ -53,6 +55,8 @@ pub use lists::STALE_SERVERS;
 /// - Hosts of revision 2026-07-28 have no session. Those of the same name, version and capabilities
 ///   share connections. What a server asks because of a call is the `input_required` result of that
 ///   call, which goes on when the host sends its answers.
+/// - A host with a view ([`GatewayBuilder::view`]) sees a part of the servers, and reaches nothing
+///   else. Only those servers are connected to for it.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -61,6 +65,7 @@ pub struct Gateway(Arc<Shared>);
 #[must_use]
 pub struct GatewayBuilder {
     servers: Vec<Server>,
+    views: Views,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
     list_wait: Duration,
@@ -76,6 +81,7 @@ type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 
 struct Shared {
     known: Arc<KnownLists>,
+    views: Views,
     connections: Arc<Connections>,
     list_wait: Duration,
     drain_timeout: Duration,
@@ -90,6 +96,7 @@ impl Gateway {
     pub fn builder(servers: impl IntoIterator<Item = Server>) -> GatewayBuilder {
         GatewayBuilder {
             servers: servers.into_iter().filter(|server| server.enabled).collect(),
+            views: Views::default(),
             naming: Naming::default(),
             cache: None,
             list_wait: LIST_WAIT,
@@ -160,6 +167,14 @@ impl GatewayBuilder {
         self
     }
 
+    /// Adds a view of the servers, for hosts that select it by this name: over HTTP as
+    /// [`HttpSettings::with_view`](crate::HttpSettings::with_view) says, otherwise with
+    /// [`Host::with_view`]. Names of tools and resources do not depend on the view.
+    pub fn view(mut self, name: &str, view: View) -> Self {
+        self.views.insert(name, view);
+        self
+    }
+
     /// Keeps the lists of the servers here between runs.
     pub fn catalog_cache(mut self, cache: impl CatalogCache) -> Self {
         self.cache = Some(Arc::new(cache));
@@ -217,6 +232,7 @@ impl GatewayBuilder {
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
+            views: self.views,
             connections: Arc::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,

@@ -54,7 +54,9 @@ mod open_calls;
 mod relay;
 mod stored_sessions;
 mod trace;
+mod view;
 
+pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
     Host, HttpListener, HttpSettings, IdleWatch, SessionStore, SessionStoreFuture, StoredSession,

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
+use crate::view::HostView;
 
 /// What the servers offered to earlier sessions, by the kind of host.
 #[derive(Debug)]
@@ -26,8 +27,9 @@ struct State {
     asking: HashSet<(usize, Profile)>,
     /// Which tool had which plain name.
     owners: NameOwners,
-    /// The latest snapshot and what it was made of: sessions that see the same share it.
-    latest: Option<(Vec<NamedLists>, Arc<Snapshot>)>,
+    /// The latest snapshot of each view, by its name, and what it was made of: sessions that see the
+    /// same share it.
+    latest: HashMap<Box<str>, (Vec<NamedLists>, Arc<Snapshot>)>,
 }
 
 /// The lists of a server, with its name.
@@ -40,7 +42,7 @@ impl KnownLists {
     /// Begins with what the cache has.
     pub(crate) fn new(servers: Vec<Server>, naming: Naming, cache: Option<Arc<dyn CatalogCache>>) -> Self {
         let owners = cache.as_ref().map(|cache| cache.load_names()).unwrap_or_default();
-        let state = State { lists: HashMap::new(), asking: HashSet::new(), owners, latest: None };
+        let state = State { lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
         Self { servers, naming, cache, state: Mutex::new(state) }
     }
 
@@ -103,10 +105,11 @@ impl KnownLists {
         }
     }
 
-    /// The merged lists of these servers. Sessions with the same lists get the same snapshot.
-    pub(super) fn snapshot(&self, servers: &[NamedLists]) -> Arc<Snapshot> {
+    /// The merged lists of these servers, as far as the view shows them. Sessions with the same lists
+    /// and view get the same snapshot.
+    pub(super) fn snapshot(&self, servers: &[NamedLists], view: &HostView) -> Arc<Snapshot> {
         let mut state = self.state.lock();
-        if let Some((made_of, snapshot)) = &state.latest
+        if let Some((made_of, snapshot)) = state.latest.get(view.name())
             && made_of.len() == servers.len()
             && made_of.iter().zip(servers).all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
         {
@@ -121,8 +124,9 @@ impl KnownLists {
             })
             .collect();
         let before = state.owners.len();
-        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, self.naming, &mut state.owners));
-        state.latest = Some((servers.to_vec(), Arc::clone(&snapshot)));
+        let naming = (self.naming, &mut state.owners);
+        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, naming, view));
+        state.latest.insert(view.name().into(), (servers.to_vec(), Arc::clone(&snapshot)));
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);
         if let (Some(cache), Some(owners)) = (self.cache.clone(), new_owners) {

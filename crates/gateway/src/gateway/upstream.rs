@@ -23,6 +23,7 @@ use super::members::MemberId;
 use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile};
 use crate::error_response::{self, ConnectionState, LoginCommand};
+use crate::view::HostView;
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
@@ -30,6 +31,8 @@ pub(super) struct Identity {
     pub(super) client_info: Json,
     /// The capabilities of the host, as far as servers are told: an object.
     pub(super) capabilities: Json,
+    /// The servers that it sees, and what of them.
+    pub(super) view: Arc<HostView>,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
@@ -46,10 +49,11 @@ pub(super) struct SessionLink {
 pub(super) struct Upstreams {
     /// What the servers offer to this host.
     pub(super) catalog: Arc<Catalog>,
-    /// In the configured order.
+    /// Of the servers that the host sees, in the configured order.
     all: Vec<Arc<Upstream>>,
     by_name: HashMap<Arc<str>, usize>,
     session: Option<SessionLink>,
+    view: Arc<HostView>,
     pub(super) subscriptions: Subscriptions,
     tasks: Mutex<JoinSet<()>>,
     /// Canceled when the session is over.
@@ -88,15 +92,19 @@ impl Identity {
 }
 
 impl Upstreams {
-    /// Starts to connect with this identity to every server that is not to be started on call.
+    /// Starts to connect with this identity to every server that it sees and that is not to be
+    /// started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
         let identity = Arc::new(identity);
-        let catalog = Arc::new(Catalog::new(&gateway.known, identity.profile()));
+        let catalog = Arc::new(Catalog::new(&gateway.known, identity.profile(), &identity.view));
         let member = MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed));
         let ended = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let mut upstreams = Vec::with_capacity(gateway.known.servers().len());
         for (at, server) in gateway.known.servers().iter().enumerate() {
+            if !identity.view.shows_server(&server.name) {
+                continue;
+            }
             let lists = catalog.lists_of(at);
             let scope = Scope::decide(server.share, lists.as_deref(), member, &identity);
             let upstream = Arc::new(Upstream {
@@ -129,6 +137,7 @@ impl Upstreams {
             by_name: by_name.collect(),
             all: upstreams,
             session: identity.session.clone(),
+            view: Arc::clone(&identity.view),
             subscriptions: Subscriptions::default(),
             tasks: Mutex::new(tasks),
             ended,
@@ -149,10 +158,11 @@ impl Upstreams {
         self.all.get(*self.by_name.get(server)?)
     }
 
-    /// What there is of the only server, if there is one.
+    /// What there is of the only server, if there is one and the view hides nothing of it. What an
+    /// unknown method reaches is not known.
     pub(super) fn only(&self) -> Option<&Arc<Upstream>> {
         match &*self.all {
-            [only] => Some(only),
+            [only] if self.view.shows_all_of(&only.server.name) => Some(only),
             _ => None,
         }
     }

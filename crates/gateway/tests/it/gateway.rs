@@ -9,6 +9,7 @@ mod recovery;
 mod resources;
 mod sharing;
 mod stateless_host;
+mod views;
 
 use std::path::Path;
 use std::time::Duration;
