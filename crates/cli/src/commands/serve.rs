@@ -13,6 +13,7 @@ mod front;
 mod front;
 mod listen;
 mod unit;
+mod views;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
 use unit::ServiceState;
+use views::ViewMap;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
@@ -45,10 +47,17 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             "see `bowline status` for what is configured, and why it is left out",
         ));
     }
+    let views = views::configured(settings)?;
+    if let Some(view) = &args.view {
+        views::check_selected(view, &views, settings)?;
+    }
     if let Some(kind) = args.print_unit {
         return print_unit(kind, settings);
     }
-    if args.stdio && !args.alone && front::run(&args, settings, &enabled).await == FrontOutcome::Served {
+    if args.stdio
+        && !args.alone
+        && front::run(&args, settings, (&enabled, &views)).await == FrontOutcome::Served
+    {
         stderr::drain();
         return Ok(Exit::Ok);
     }
@@ -59,15 +68,21 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let serving = Serving::new(printer);
     let listener =
-        if args.stdio { None } else { Some(listen::open(&args.listen, settings, &enabled).await?) };
+        if args.stdio { None } else { Some(listen::open(&args.listen, settings, (&enabled, &views)).await?) };
     #[cfg(unix)]
-    let _pid_file = record_daemon(&args, settings, &enabled)?;
+    let _pid_file = record_daemon(&args, settings, (&enabled, &views))?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     unit::notify(&*settings.env, ServiceState::Ready);
-    let Configured { gateway, logins } = build_gateway(enabled, &args, settings, &serving);
+    let Configured { gateway, logins } = build_gateway((enabled, views), &args, settings, &serving);
     match listener {
-        None => serving.drive(logins, |stop| async move { gateway.serve(Host::stdio(), stop).await }).await,
+        None => {
+            let host = match &args.view {
+                Some(view) => Host::stdio().with_view(view),
+                None => Host::stdio(),
+            };
+            serving.drive(logins, |stop| async move { gateway.serve(host, stop).await }).await;
+        }
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
             let environment = &*settings.env;
@@ -131,12 +146,12 @@ async fn wait_until_idle(hosts: IdleWatch, limit: Option<Duration>) {
 fn record_daemon(
     args: &ServeArgs,
     settings: &Settings,
-    servers: &[bowline::Server],
+    (servers, views): (&[bowline::Server], &ViewMap),
 ) -> Outcome<Option<detached::PidFile>> {
     let (Some(expected), Some(socket)) = (&args.listen.detached, &args.listen.socket) else {
         return Ok(None);
     };
-    let key = daemon_key::DaemonKey::new(args, settings, servers);
+    let key = daemon_key::DaemonKey::new(args, settings, (servers, views));
     if key.to_string() != *expected {
         settings.printer.note("the configuration has changed since the host that starts this daemon read it");
     }
@@ -152,7 +167,7 @@ struct Configured {
 }
 
 fn build_gateway(
-    servers: Vec<bowline::Server>,
+    (servers, views): (Vec<bowline::Server>, ViewMap),
     args: &ServeArgs,
     settings: &Settings,
     serving: &Serving<'_>,
@@ -174,6 +189,9 @@ fn build_gateway(
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
+    for (name, view) in views {
+        builder = builder.view(&name, view);
+    }
     for (server, command) in &logins {
         let command = command.clone();
         builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));

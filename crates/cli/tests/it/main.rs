@@ -45,6 +45,8 @@ mod serve;
 #[cfg(unix)]
 mod serve_front;
 mod serve_restart;
+#[cfg(unix)]
+mod serve_views;
 mod status;
 mod tasks;
 #[cfg(unix)]

@@ -2,6 +2,7 @@
 
 mod daemons;
 mod recovery;
+mod views;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

@@ -1,15 +1,14 @@
 //! Opens the socket of `bowline serve`, and says how hosts reach it.
 
 use std::io;
-#[cfg(unix)]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bowline::Server;
 use bowline::config::Transport;
 use bowline_gateway::{HttpListener, HttpSettings};
 use tokio::net::TcpListener;
 
+use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::units;
@@ -26,7 +25,11 @@ pub(super) struct Listener {
 }
 
 /// Opens the socket.
-pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Server]) -> Outcome<Listener> {
+pub(super) async fn open(
+    args: &ListenArgs,
+    settings: &Settings,
+    (servers, views): (&[Server], &ViewMap),
+) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
     let mut http = http_settings(args, has_processes);
@@ -35,9 +38,9 @@ pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Serv
     }
     #[cfg(unix)]
     if let Some(path) = &args.socket {
-        return open_unix(http, settings, served, path);
+        return open_unix(http, settings, (served, views), path);
     }
-    open_tcp(args, http, settings, served).await
+    open_tcp(args, http, settings, (served, views)).await
 }
 
 fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
@@ -54,7 +57,7 @@ async fn open_tcp(
     args: &ListenArgs,
     mut http: HttpSettings,
     settings: &Settings,
-    served: &str,
+    (served, views): (&str, &ViewMap),
 ) -> Outcome<Listener> {
     let address = args.address;
     if !address.ip().is_loopback() && !args.allow_remote {
@@ -67,11 +70,16 @@ async fn open_tcp(
         (None, None)
     } else {
         let path = token_path(args, settings)?;
-        let token = serve_token::load_or_create(&path).map_err(|error| {
-            Failure::usage(format!("the token in {} cannot be used: {error}", path.display()))
-        })?;
-        (Some(token), Some(path))
+        (Some(load_token(&path)?), Some(path))
     };
+    let mut view_notes = Vec::new();
+    for view in views.keys() {
+        let path = token_path.as_ref().map(|general| views::token_path(general, view));
+        let token = path.as_deref().map(load_token).transpose()?;
+        http = http.with_view(view, token.as_deref());
+        let token = path.map(|path| format!(", with the token in {}", path.display())).unwrap_or_default();
+        view_notes.push((view, token));
+    }
     let socket = TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?;
     if let Some(token) = &token {
         http = http.with_bearer_token(token);
@@ -87,11 +95,19 @@ async fn open_tcp(
         )),
         None => printer.note("no token is required: every program on this machine can call your tools"),
     }
+    for (view, token) in view_notes {
+        printer.note(&format!("the view `{view}` is at http://{address}/mcp/{view}{token}"));
+    }
     Ok(Listener {
         http,
         #[cfg(unix)]
         _socket_file: None,
     })
+}
+
+fn load_token(path: &Path) -> Outcome<String> {
+    let failure = |error| Failure::usage(format!("the token in {} cannot be used: {error}", path.display()));
+    serve_token::load_or_create(path).map_err(failure)
 }
 
 fn busy_address(address: std::net::SocketAddr, error: &io::Error) -> Failure {
@@ -112,7 +128,12 @@ fn token_path(args: &ListenArgs, settings: &Settings) -> Outcome<PathBuf> {
 }
 
 #[cfg(unix)]
-fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path) -> Outcome<Listener> {
+fn open_unix(
+    http: HttpSettings,
+    settings: &Settings,
+    (served, views): (&str, &ViewMap),
+    path: &Path,
+) -> Outcome<Listener> {
     let failure = |error: &io::Error| {
         let message = format!("cannot listen on {}: {error}", path.display());
         match error.kind() {
@@ -124,8 +145,12 @@ fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path)
     };
     let socket = bind_private(path).map_err(|error| failure(&error))?;
     let file = SocketFile::new(path);
+    let http = views.keys().fold(http, |http, view| http.with_view(view, None));
     let http = HttpListener::unix(socket, http);
     settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
+    for view in views.keys() {
+        settings.printer.note(&format!("the view `{view}` is at /mcp/{view}"));
+    }
     Ok(Listener { http, _socket_file: Some(file) })
 }
 
