@@ -170,7 +170,11 @@ impl GatewayBuilder {
     /// Adds a view of the servers, for hosts that select it by this name: over HTTP as
     /// [`HttpSettings::with_view`](crate::HttpSettings::with_view) says, otherwise with
     /// [`Host::with_view`]. Names of tools and resources do not depend on the view.
+    ///
+    /// # Panics
+    /// If [`View::is_valid_name`] does not allow the name.
     pub fn view(mut self, name: &str, view: View) -> Self {
+        assert!(View::is_valid_name(name), "{name:?} is no name of a view");
         self.views.insert(name, view);
         self
     }

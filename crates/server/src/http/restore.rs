@@ -30,13 +30,10 @@ pub(crate) async fn find_or_restore(
     if let Some(session) = find() {
         return Ok(session);
     }
-    // It is here and not theirs: a second one of this id must not begin.
-    if site.sessions.contains(id) {
-        return Err(Refusal::UnknownSession);
-    }
     let Some((journal, record, entries)) = journal.load(id).await else {
         return Err(Refusal::UnknownSession);
     };
+    // A session that is here and not theirs was recorded with its audience, so none begins twice.
     let recorded = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
     if recorded != *audience {
         return Err(Refusal::UnknownSession);

@@ -100,11 +100,6 @@ impl Sessions {
         self.by_id.lock().get(id).filter(is_theirs).cloned()
     }
 
-    /// Whether this process has a session of this id, whosever it is.
-    pub(crate) fn contains(&self, id: &SessionId) -> bool {
-        self.by_id.lock().contains_key(id)
-    }
-
     pub(crate) fn remove(&self, id: &SessionId) {
         self.by_id.lock().remove(id);
     }

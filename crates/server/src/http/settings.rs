@@ -129,8 +129,13 @@ impl HttpSettings {
     /// the token of the view. That token opens no other view; the token of
     /// [`HttpSettings::with_bearer_token`] opens all of them, and everything. A session is bound to
     /// its view and to the token that it began with.
-    pub fn with_view(mut self, name: impl Into<String>, token: Option<&str>) -> Self {
-        self.views.insert(name.into().into(), token.map(BearerToken::new));
+    ///
+    /// # Panics
+    /// If the name is empty or has characters other than A-Z, a-z, 0-9, `_` and `-`.
+    pub fn with_view(mut self, name: &str, token: Option<&str>) -> Self {
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        assert!(!name.is_empty() && name.bytes().all(is_valid), "{name:?} is no name of a view");
+        self.views.insert(name.into(), token.map(BearerToken::new));
         self
     }
 
