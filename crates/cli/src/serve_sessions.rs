@@ -2,54 +2,65 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::auth::store::{self, StoreError};
-use bowline::config::{KeyLocation, StoreConfig};
-use bowline_gateway::{SessionStore, StoredSessions};
+use bowline::auth::store::StoreError;
+use bowline_gateway::{SessionFiles, SessionStore};
 use tokio::time::timeout;
 
 use crate::settings::Settings;
 
-/// How long the store may take to open before hosts are accepted. It is then opened with the first
-/// session.
+/// How long the folder may take to open before hosts are accepted.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Opens the store of sessions. `None` if it cannot be used, which a note says.
+/// Opens the folder of sessions. `None` if it cannot be used, which a note says.
 ///
 /// It is not the store of logins: it is written with every call that may have effects, and whoever
-/// uses no logins need not unlock a keyring. Its key is in a file beside it that only its owner can
-/// read. Nothing in it is of use for longer than a session, so one that is damaged is set aside.
+/// uses no logins need not unlock a keyring. Nothing in it is of use for longer than a session, so one
+/// that is damaged is set aside.
 pub(crate) async fn open(settings: &Settings) -> Option<Arc<dyn SessionStore>> {
     let folder = settings.state()?.join("sessions");
-    let mut config = StoreConfig::default();
-    config.key = KeyLocation::File;
-    let mut opened = timeout(OPEN_TIMEOUT, store::open(&config, &folder)).await;
-    if let Ok(Err(StoreError::Unusable(reason) | StoreError::Sealed(reason))) = &opened {
-        match set_aside(&folder) {
-            Ok(()) => {
+    // A file system that hangs must not stop everything.
+    let opened = timeout(OPEN_TIMEOUT, tokio::task::spawn_blocking(|| open_or_set_aside(folder))).await;
+    let reason = match opened {
+        Ok(Ok(Opened { files: Ok(files), damage })) => {
+            if let Some(damage) = damage {
                 let note =
-                    format!("the stored sessions of hosts cannot be used and were set aside: {reason}");
+                    format!("the stored sessions of hosts cannot be used and were set aside: {damage}");
                 settings.printer.note(&note);
-                opened = timeout(OPEN_TIMEOUT, store::open(&config, &folder)).await;
             }
-            Err(error) => tracing::warn!(%error, "a damaged store of sessions stays where it is"),
+            return Some(Arc::new(files));
         }
-    }
-    let opened = match opened {
-        Ok(Ok(opened)) => opened.store,
-        Ok(Err(error)) => {
-            settings.printer.note(&format!("the sessions of hosts will not outlive a restart: {error}"));
-            return None;
-        }
-        Err(_) => store::open_lazily(config, folder),
+        Ok(Ok(Opened { files: Err(error), .. })) => error.to_string(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the file system does not answer".to_owned(),
     };
-    Some(Arc::new(StoredSessions::new(opened)))
+    settings.printer.note(&format!("the sessions of hosts will not outlive a restart: {reason}"));
+    None
 }
 
-/// Moves a damaged store out of the way, in place of one that was moved before.
+struct Opened {
+    files: Result<SessionFiles, StoreError>,
+    /// Why the folder that was there before could not be used.
+    damage: Option<StoreError>,
+}
+
+fn open_or_set_aside(folder: PathBuf) -> Opened {
+    match SessionFiles::open(&folder) {
+        Err(error @ (StoreError::Unusable(_) | StoreError::Sealed(_))) => match set_aside(&folder) {
+            Ok(()) => Opened { files: SessionFiles::open(&folder), damage: Some(error) },
+            Err(moving) => {
+                tracing::warn!(error = %moving, "damaged sessions stay where they are");
+                Opened { files: Err(error), damage: None }
+            }
+        },
+        files => Opened { files, damage: None },
+    }
+}
+
+/// Moves a damaged folder out of the way, in place of one that was moved before.
 fn set_aside(folder: &Path) -> io::Result<()> {
     let aside = folder.with_extension("damaged");
     match fs::remove_dir_all(&aside) {

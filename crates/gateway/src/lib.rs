@@ -52,6 +52,7 @@ mod host_notifications;
 mod host_queue;
 mod open_calls;
 mod relay;
+mod session_files;
 mod stored_sessions;
 mod trace;
 mod view;
@@ -64,4 +65,5 @@ pub use bowline_server::{
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;
+pub use session_files::SessionFiles;
 pub use stored_sessions::StoredSessions;

@@ -1,16 +1,25 @@
 //! [`StoredSessions`]: sessions of hosts in the store, so that they outlive the process.
 
+mod queue;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_server::{SessionStore, SessionStoreFuture, StoredSession};
 use bowline_store::{AppendOptions, Durability, EncryptedStore, LogName, Position, ReadLimits, StoreError};
+use tokio::sync::{mpsc, oneshot};
 
-/// Keeps sessions of hosts in a store, encrypted.
+use queue::{Command, MAX_QUEUED_COMMANDS, Operation, Waiter};
+
+/// Keeps sessions of hosts in a store, encrypted. It is for a store that several machines share; on one
+/// machine [`SessionFiles`](crate::SessionFiles) is faster.
 ///
 /// What it has confirmed survives the sudden end of the process, but perhaps not that of the machine,
 /// with which the connections of its hosts end as well.
 #[derive(Debug)]
-pub struct StoredSessions(EncryptedStore);
+pub struct StoredSessions {
+    commands: mpsc::Sender<Command>,
+}
 
 /// Most entries that the journal of a session keeps. Each call that may have effects has two.
 const MAX_ENTRIES: u64 = 2 * 1024;
@@ -22,8 +31,94 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 impl StoredSessions {
     /// Keeps sessions in `store`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn new(store: EncryptedStore) -> Self {
-        Self(store)
+        let (commands, receiver) = mpsc::channel(MAX_QUEUED_COMMANDS);
+        tokio::spawn(queue::carry_out(Arc::new(SessionLogs(store)), receiver));
+        Self { commands }
+    }
+
+    /// Queues an operation that nobody waits for.
+    fn queue(&self, session: &str, operation: Operation) {
+        if self.commands.try_send(Command { session: session.into(), operation }).is_err() {
+            tracing::warn!("what has become of a session was not recorded: the store is too slow");
+        }
+    }
+
+    /// Queues an operation with a result.
+    fn request<T: Send + 'static>(
+        &self,
+        session: &str,
+        operation: impl FnOnce(Waiter<T>) -> Operation,
+    ) -> SessionStoreFuture<T> {
+        let (done, result) = oneshot::channel();
+        let command = Command { session: session.into(), operation: operation(done) };
+        if self.commands.try_send(command).is_err() {
+            return Box::pin(std::future::ready(Err("the store is too slow".to_owned())));
+        }
+        Box::pin(async { result.await.unwrap_or_else(|_| Err("the store was closed".to_owned())) })
+    }
+}
+
+impl SessionStore for StoredSessions {
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) {
+        self.queue(session, Operation::Save { record, lifetime });
+    }
+
+    fn append(&self, session: &str, entry: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
+        self.request(session, |done| Operation::Append { entry, lifetime, done })
+    }
+
+    fn touch(&self, session: &str, lifetime: Duration) {
+        self.queue(session, Operation::Touch { lifetime });
+    }
+
+    fn remove(&self, session: &str) {
+        self.queue(session, Operation::Remove);
+    }
+
+    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
+        self.request(session, |done| Operation::Load { done })
+    }
+
+    fn flush(&self) -> SessionStoreFuture<()> {
+        self.request("", |done| Operation::Flush { done })
+    }
+}
+
+/// The logs of sessions in a store.
+#[derive(Debug)]
+struct SessionLogs(EncryptedStore);
+
+impl SessionLogs {
+    async fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> Result<(), StoreError> {
+        // The latest entry is the record. A log needs no wait for the disk.
+        self.append_to(record_log(session), &[record], 1, lifetime).await
+    }
+
+    async fn append(&self, session: &str, entries: &[Vec<u8>], lifetime: Duration) -> Result<(), StoreError> {
+        // Only the record is renewed while a session is in use, and a call may be open for long.
+        let lifetime = lifetime.max(JOURNAL_LIFETIME);
+        self.append_to(journal_log(session), entries, MAX_ENTRIES, lifetime).await
+    }
+
+    async fn touch(&self, session: &str, lifetime: Duration) -> Result<(), StoreError> {
+        match self.read_all(&record_log(session)).await?.pop() {
+            Some(record) => self.save(session, record, lifetime).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, session: &str) -> Result<(), StoreError> {
+        self.0.remove_log(&record_log(session)).await?;
+        self.0.remove_log(&journal_log(session)).await.map(drop)
+    }
+
+    async fn load(&self, session: &str) -> Result<Option<StoredSession>, StoreError> {
+        let Some(record) = self.read_all(&record_log(session)).await?.pop() else { return Ok(None) };
+        Ok(Some(StoredSession { record, journal: self.read_all(&journal_log(session)).await? }))
     }
 
     async fn append_to(
@@ -32,10 +127,10 @@ impl StoredSessions {
         entries: &[Vec<u8>],
         max_entries: u64,
         ttl: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), StoreError> {
         let options =
             AppendOptions { max_entries, max_bytes: MAX_BYTES, ttl, durability: Durability::Process };
-        self.0.append(&log, entries, options).await.map(drop).map_err(|error| error.to_string())
+        self.0.append(&log, entries, options).await.map(drop)
     }
 
     async fn read_all(&self, log: &LogName) -> Result<Vec<Vec<u8>>, StoreError> {
@@ -49,59 +144,6 @@ impl StoredSessions {
                 return Ok(entries);
             }
         }
-    }
-}
-
-impl SessionStore for StoredSessions {
-    fn save<'a>(
-        &'a self,
-        session: &'a str,
-        record: Vec<u8>,
-        lifetime: Duration,
-    ) -> SessionStoreFuture<'a, ()> {
-        // The latest entry is the record. A log needs no wait for the disk.
-        Box::pin(async move { self.append_to(record_log(session), &[record], 1, lifetime).await })
-    }
-
-    fn append<'a>(
-        &'a self,
-        session: &'a str,
-        entries: Vec<Vec<u8>>,
-        lifetime: Duration,
-    ) -> SessionStoreFuture<'a, ()> {
-        // Only the record is renewed while a session is in use, and a call may be open for long.
-        let lifetime = lifetime.max(JOURNAL_LIFETIME);
-        Box::pin(async move { self.append_to(journal_log(session), &entries, MAX_ENTRIES, lifetime).await })
-    }
-
-    fn touch<'a>(&'a self, session: &'a str, lifetime: Duration) -> SessionStoreFuture<'a, ()> {
-        Box::pin(async move {
-            let record = self.read_all(&record_log(session)).await.map_err(|error| error.to_string())?.pop();
-            match record {
-                Some(record) => self.save(session, record, lifetime).await,
-                None => Ok(()),
-            }
-        })
-    }
-
-    fn load<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, Option<StoredSession>> {
-        Box::pin(async move {
-            let load = async {
-                let Some(record) = self.read_all(&record_log(session)).await?.pop() else { return Ok(None) };
-                Ok(Some(StoredSession { record, journal: self.read_all(&journal_log(session)).await? }))
-            };
-            load.await.map_err(|error: StoreError| error.to_string())
-        })
-    }
-
-    fn remove<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, ()> {
-        Box::pin(async move {
-            let remove = async {
-                self.0.remove_log(&record_log(session)).await?;
-                self.0.remove_log(&journal_log(session)).await
-            };
-            remove.await.map(drop).map_err(|error| error.to_string())
-        })
     }
 }
 
@@ -123,19 +165,22 @@ mod tests {
     async fn a_session_is_loaded_as_it_was_saved() {
         let sessions = StoredSessions::new(EncryptedStore::in_memory());
         assert_eq!(sessions.load("a").await, Ok(None));
-        sessions.append("a", vec![b"early".to_vec()], LIFETIME).await.unwrap();
+        sessions.append("a", b"early".to_vec(), LIFETIME).await.unwrap();
         assert_eq!(sessions.load("a").await, Ok(None), "without a record there is no session");
-        sessions.save("a", b"first".to_vec(), LIFETIME).await.unwrap();
-        sessions.save("a", b"second".to_vec(), LIFETIME).await.unwrap();
+        sessions.save("a", b"first".to_vec(), LIFETIME);
+        sessions.save("a", b"second".to_vec(), LIFETIME);
         let many: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
-        sessions.append("a", many.clone(), LIFETIME).await.unwrap();
-        sessions.touch("a", LIFETIME).await.unwrap();
-        sessions.touch("b", LIFETIME).await.unwrap();
+        for entry in &many {
+            drop(sessions.append("a", entry.clone(), LIFETIME));
+        }
+        sessions.touch("a", LIFETIME);
+        sessions.touch("b", LIFETIME);
         let loaded = sessions.load("a").await.unwrap().unwrap();
         assert_eq!(loaded.record, b"second");
         assert_eq!(loaded.journal[1..], many[..]);
         assert_eq!(sessions.load("b").await, Ok(None));
-        sessions.remove("a").await.unwrap();
+        sessions.remove("a");
+        assert_eq!(sessions.flush().await, Ok(()));
         assert_eq!(sessions.load("a").await, Ok(None));
     }
 
@@ -143,11 +188,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_journal_lives_as_long_as_the_record_is_renewed() {
         let sessions = StoredSessions::new(EncryptedStore::in_memory());
-        sessions.save("a", b"record".to_vec(), LIFETIME).await.unwrap();
-        sessions.append("a", vec![b"open".to_vec()], LIFETIME).await.unwrap();
+        sessions.save("a", b"record".to_vec(), LIFETIME);
+        sessions.append("a", b"open".to_vec(), LIFETIME).await.unwrap();
         for _ in 0..4 {
             tokio::time::advance(LIFETIME / 2).await;
-            sessions.touch("a", LIFETIME).await.unwrap();
+            sessions.touch("a", LIFETIME);
+            sessions.flush().await.unwrap();
         }
         let loaded = sessions.load("a").await.unwrap().unwrap();
         assert_eq!((&loaded.record[..], &loaded.journal[..]), (&b"record"[..], &[b"open".to_vec()][..]));

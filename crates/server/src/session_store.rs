@@ -7,38 +7,40 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// The future of an operation of a [`SessionStore`]. The error is for the log.
-pub type SessionStoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+pub type SessionStoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
 
 /// Stores what is known of sessions, beyond the life of the process.
 ///
 /// A session is named by a hash of its id, which is a secret of its host. What is stored contains
 /// messages of hosts and servers, so it has to be protected as they are.
+///
+/// Operations on one session take effect in the order in which these methods are called. None of them
+/// blocks, and each is carried out even if its future is dropped. A store that cannot keep up refuses
+/// operations; those without a result are then left out, which the store writes to its log.
 pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
     /// Saves the record of a session for `lifetime`, in place of an earlier one.
-    fn save<'a>(
-        &'a self,
-        session: &'a str,
-        record: Vec<u8>,
-        lifetime: Duration,
-    ) -> SessionStoreFuture<'a, ()>;
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration);
 
-    /// Appends entries to the journal of a session. Once it has returned, they survive the end of the
-    /// process, however sudden. The oldest entries may be dropped to keep the journal bounded.
-    fn append<'a>(
-        &'a self,
-        session: &'a str,
-        entries: Vec<Vec<u8>>,
-        lifetime: Duration,
-    ) -> SessionStoreFuture<'a, ()>;
+    /// Appends an entry to the journal of a session. Once the future has completed, the entry survives
+    /// the end of the process, however sudden. The oldest entries may be dropped to keep the journal
+    /// bounded.
+    fn append(&self, session: &str, entry: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()>;
 
     /// Lets the lifetime of everything about a session begin anew.
-    fn touch<'a>(&'a self, session: &'a str, lifetime: Duration) -> SessionStoreFuture<'a, ()>;
-
-    /// Loads a session. `None` if there is none, or its lifetime is over.
-    fn load<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, Option<StoredSession>>;
+    fn touch(&self, session: &str, lifetime: Duration);
 
     /// Removes everything about a session.
-    fn remove<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, ()>;
+    fn remove(&self, session: &str);
+
+    /// Loads a session that another process has recorded. `None` if there is none, if its lifetime is
+    /// over, or if that process still serves it.
+    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>>;
+
+    /// Completes when everything is stored that was requested before.
+    fn flush(&self) -> SessionStoreFuture<()>;
+
+    /// Lets other processes go on with the sessions, because this one ends.
+    fn release(&self) {}
 }
 
 /// A stored session.

@@ -5,7 +5,7 @@
 //! accepts one mark, and all use that key. After that, no key is ever created for this store again,
 //! even if the keyring is locked or empty: with a new key, all stored values would be lost.
 
-mod file;
+pub(crate) mod file;
 mod keyring;
 mod mark;
 #[cfg(test)]

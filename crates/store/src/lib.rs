@@ -54,7 +54,7 @@ pub use lock::{Lock, LockHolder};
 pub use log::{AppendOptions, Durability, LogEntry, LogName, LogSlice, LogStore, Position, ReadLimits};
 pub use memory::MemoryStore;
 pub use open::{OpenedStore, open, open_with_key};
-pub use seal::SealKey;
+pub use seal::{DecryptError, SealKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 #[cfg(feature = "valkey")]

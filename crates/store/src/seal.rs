@@ -2,6 +2,7 @@
 //! value with its record key as associated data.
 
 use std::fmt;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -9,7 +10,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use ring::digest::{SHA256, digest};
 use zeroize::Zeroizing;
 
-use crate::{Key, StoreError, random};
+use crate::{Key, StoreError, key, random};
 
 /// The only version so far.
 const FORMAT_VERSION: u8 = 1;
@@ -22,8 +23,8 @@ const KEY_TEXT_PREFIX: &str = "bowline-key-1:";
 pub struct SealKey(Zeroizing<[u8; 32]>);
 
 /// A value cannot be decrypted: another key, another record, or changed data.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct DecryptError;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecryptError;
 
 impl SealKey {
     /// Generates a new key.
@@ -34,6 +35,20 @@ impl SealKey {
     /// Creates a key from bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
+    }
+
+    /// Reads the key from a file, which is created with a new key if there is none. Only its owner can
+    /// read it. Concurrent callers get the same key.
+    ///
+    /// # Errors
+    /// The error is [`StoreError::Unusable`] if the file has something else in it.
+    pub fn load_or_create(path: &Path) -> Result<Self, StoreError> {
+        let mut notes = Vec::new();
+        let key = key::file::read_or_create_key(path, &Self::generate()?, &mut notes)?;
+        for note in notes {
+            tracing::info!("{note}");
+        }
+        Ok(key)
     }
 
     /// Identifies the key without revealing it.
@@ -59,8 +74,9 @@ impl SealKey {
         (length == bytes.len()).then_some(Self(bytes))
     }
 
-    /// Encrypts the value of a record.
-    pub(crate) fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+    /// Encrypts the value of a record. It is 29 bytes longer then, and can be decrypted only for the
+    /// same record.
+    pub fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
         let nonce = random::bytes::<NONCE_LEN>()?;
         let mut sealed = Vec::with_capacity(1 + NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
         sealed.push(FORMAT_VERSION);
@@ -79,7 +95,7 @@ impl SealKey {
     }
 
     /// Decrypts the value of a record.
-    pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
+    pub fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
         let (&FORMAT_VERSION, rest) = sealed.split_first().ok_or(DecryptError)? else {
             return Err(DecryptError);
         };

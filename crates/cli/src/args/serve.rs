@@ -87,6 +87,8 @@ pub(crate) struct ServeArgs {
 pub(crate) enum UnitKind {
     /// A user unit of systemd.
     Systemd,
+    /// The socket of that unit, with which systemd starts it, and on which hosts wait while it restarts.
+    SystemdSocket,
     /// A launch agent of launchd on macOS.
     Launchd,
 }

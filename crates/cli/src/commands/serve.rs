@@ -1,6 +1,8 @@
 //! Implements `bowline serve`: one MCP server for hosts, in front of many servers that may fail.
 
 #[cfg(unix)]
+mod activation;
+#[cfg(unix)]
 mod daemon;
 #[cfg(unix)]
 mod daemon_key;
@@ -16,12 +18,13 @@ mod unit;
 mod views;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
-use crate::args::{ServeArgs, UnitKind};
+use crate::args::{ListenArgs, ServeArgs, UnitKind};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, stderr};
@@ -52,7 +55,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         views::check_selected(view, &views, settings)?;
     }
     if let Some(kind) = args.print_unit {
-        return print_unit(kind, settings);
+        return print_unit(kind, &args.listen, settings);
     }
     if args.stdio
         && !args.alone
@@ -108,16 +111,41 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
 }
 
 /// Prints how a service manager runs the command that was given.
-fn print_unit(kind: UnitKind, settings: &Settings) -> Outcome {
+fn print_unit(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failure::usage(format!("it is not known where this program is: {error}")))?;
     let path = settings.env.var("PATH");
     let given: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into()).collect();
     let args = without_print_unit(&given);
-    let service = unit::Service { program: &program, args: &args, path: path.as_deref() };
+    if let Some(arg) = args.iter().find(|arg| arg.chars().any(char::is_control)) {
+        return Err(Failure::usage(format!("a service manager cannot be given the argument {arg:?}")));
+    }
+    let folder = std::env::current_dir().ok();
+    let service = unit::Service {
+        program: &program,
+        args: &args,
+        path: path.as_deref(),
+        folder: folder.as_deref(),
+        stop_timeout: listen.drain.saturating_add(STOP_TIME),
+        socket: &listen_address(listen, folder.as_deref()),
+    };
     print::write_stdout_bytes(unit::print(kind, &service).as_bytes())?;
     Ok(Exit::Ok)
 }
+
+/// What hosts connect to, in the words of systemd.
+fn listen_address(listen: &ListenArgs, folder: Option<&Path>) -> String {
+    #[cfg(unix)]
+    if let Some(path) = &listen.socket {
+        return folder.unwrap_or(Path::new("/")).join(path).display().to_string();
+    }
+    let _ = folder;
+    listen.address.to_string()
+}
+
+/// How long everything takes that is done after open calls have ended: processes of servers are given
+/// some seconds to end.
+const STOP_TIME: Duration = Duration::from_secs(20);
 
 /// The arguments without `--print-unit` and its value.
 fn without_print_unit(args: &[String]) -> Vec<String> {

@@ -43,6 +43,8 @@ mod redact;
 mod resources;
 mod serve;
 #[cfg(unix)]
+mod serve_activation;
+#[cfg(unix)]
 mod serve_front;
 mod serve_restart;
 #[cfg(unix)]

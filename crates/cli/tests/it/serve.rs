@@ -155,6 +155,46 @@ async fn se_05_hosts_over_http_need_the_token() {
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
+/// SE-06: neither the token of a host nor any other header of it reaches a server, and what a server
+/// needs is its own.
+#[cfg(unix)]
+#[tokio::test]
+async fn se_06_no_header_of_a_host_reaches_a_server() {
+    let context = Context::new();
+    let one = server("echo").await;
+    context.user_config(&format!(
+        "{}headers = {{ Authorization = 'Bearer upstream' }}\n",
+        http_entry("one", &one)
+    ));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0"]);
+    let url = gateway.url().await;
+    gateway.note().await;
+    let token =
+        std::fs::read_to_string(context.path("home/.local/state/bowline/serve-token")).expect("a token");
+    let authorization = format!("Authorization: Bearer {}", token.trim());
+    for protocol in ["legacy", "modern"] {
+        let called = context.run(context.bowline([
+            "call",
+            &url,
+            "counter",
+            "--protocol",
+            protocol,
+            "--header",
+            &authorization,
+            "--header",
+            "X-Of-Host: secret",
+        ]));
+        assert!(called.starts_with("exit: 0\n"), "{called}");
+    }
+    let received = one.received();
+    assert!(received.len() > 2, "{}", received.len());
+    for request in received {
+        assert_eq!(request.header("authorization"), Some("Bearer upstream"));
+        assert_eq!(request.header("x-of-host"), None);
+    }
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}
+
 /// Hosts of both eras are served on one endpoint.
 #[cfg(unix)]
 #[tokio::test]

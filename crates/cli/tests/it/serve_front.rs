@@ -26,7 +26,7 @@ fn running(server: &StdioServer) -> usize {
     server.processes().iter().filter(|process| process.is_running()).count()
 }
 
-/// Two hosts are served by one daemon, which lives on when the host that started it is killed. A
+/// ST-08: two hosts are served over a Unix socket by one daemon, which lives on when the host that started it is killed. A
 /// server that is a process runs once for each session.
 #[tokio::test]
 async fn hosts_with_the_same_configuration_share_a_daemon() {

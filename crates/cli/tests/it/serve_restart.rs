@@ -12,7 +12,7 @@ use crate::serve::Gateway;
 use crate::status::http_entry;
 
 /// A host over HTTP that does nothing by itself.
-struct RawHost {
+pub(crate) struct RawHost {
     address: String,
     session: Option<String>,
 }
@@ -23,7 +23,7 @@ struct Lines {
 }
 
 impl RawHost {
-    fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
         Self { address: address.to_owned(), session: None }
     }
@@ -52,7 +52,7 @@ impl RawHost {
     }
 
     /// Begins a session.
-    async fn initialize(&mut self) {
+    pub(crate) async fn initialize(&mut self) {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -66,7 +66,7 @@ impl RawHost {
     }
 
     /// Calls a tool and returns the response.
-    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
         self.request(id, "tools/call", json!({"name": tool, "arguments": arguments})).await.message().await
     }
 }
@@ -108,7 +108,7 @@ async fn start(context: &Context) -> (Gateway, String) {
     (gateway, url)
 }
 
-fn text(answer: &Value) -> &str {
+pub(crate) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
 }
 
@@ -169,6 +169,33 @@ async fn a_call_that_a_kill_interrupts_is_answered_and_not_repeated() {
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
+/// Another gateway of the same user does not go on with a session while its own one serves it: an open
+/// call would be answered twice.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_session_that_is_served_is_unknown_elsewhere() {
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("counter").tool("slow").run().await;
+    context.user_config(&http_entry("one", &one));
+    let (first, first_url) = start(&context).await;
+    let (second, second_url) = start(&context).await;
+    let mut host = RawHost::new(&first_url);
+    host.initialize().await;
+    assert_eq!(text(&host.call(1, "counter", json!({})).await), "1");
+    host.move_to(&second_url);
+    for (verb, body) in [("POST", r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#), ("GET", ""), ("DELETE", "")]
+    {
+        let mut refused = host.send(verb, "", body).await;
+        assert_eq!(refused.next().await.as_deref(), Some("HTTP/1.1 404 Not Found"), "{verb}");
+    }
+    host.move_to(&first_url);
+    assert_eq!(text(&host.call(3, "counter", json!({})).await), "2");
+    first.kill().await;
+    host.move_to(&second_url);
+    assert_eq!(text(&host.call(4, "counter", json!({})).await), "3");
+    assert_eq!(second.terminate().await.code(), Some(0));
+}
+
 /// What is stored is encrypted, and only its owner can read it.
 #[cfg(unix)]
 #[tokio::test]
@@ -187,13 +214,16 @@ async fn stored_sessions_are_private() {
     for file in std::fs::read_dir(folder).expect("a folder") {
         let path = file.expect("a file").path();
         assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o077, 0, "{}", path.display());
+        if path.is_dir() {
+            continue;
+        }
         let bytes = std::fs::read(&path).expect("a file");
         for secret in [b"swordfish".as_slice(), host.session.as_ref().expect("an id").as_bytes()] {
             assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
         }
         files += 1;
     }
-    assert!(files >= 2, "a database and its key");
+    assert_eq!(files, 2, "a session and the key");
 }
 
 /// A damaged store costs the sessions in it, and is said once; calls do not wait for it, and later
@@ -205,14 +235,11 @@ async fn a_damaged_store_of_sessions_is_set_aside() {
     let one = testkit::server().legacy().tool("counter").run().await;
     context.user_config(&http_entry("one", &one));
     std::fs::create_dir_all(context.path("home/.local/state/bowline/sessions")).expect("folders");
-    context.write(
-        "home/.local/state/bowline/sessions/store.db",
-        "no database, but long enough to be read as one",
-    );
+    context.write("home/.local/state/bowline/sessions/key", "no key");
     for folder in ["home/.local/state/bowline/sessions", "home/.local/state/bowline"] {
         context.set_mode(folder, 0o700);
     }
-    context.set_mode("home/.local/state/bowline/sessions/store.db", 0o600);
+    context.set_mode("home/.local/state/bowline/sessions/key", 0o600);
     let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
     let note = gateway.note().await;
     assert!(note.starts_with("the stored sessions of hosts cannot be used and were set aside: "), "{note}");
@@ -225,6 +252,6 @@ async fn a_damaged_store_of_sessions_is_set_aside() {
     host.move_to(&url);
     assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
     assert_eq!(gateway.terminate().await.code(), Some(0));
-    let aside = context.path("home/.local/state/bowline/sessions.damaged/store.db");
-    assert!(std::fs::read(aside).expect("it is kept").starts_with(b"no database"));
+    let aside = context.path("home/.local/state/bowline/sessions.damaged/key");
+    assert_eq!(std::fs::read(aside).expect("it is kept"), b"no key");
 }

@@ -64,6 +64,7 @@ async fn a_table_fits_and_is_harmless() {
     ");
 }
 
+/// SE-11: the terminal shows what a server says, and does nothing of it.
 #[tokio::test]
 async fn servers_cannot_set_colors() {
     let context = Context::new();

@@ -161,6 +161,24 @@ async fn hl_09_a_cut_event_is_discarded_and_resumed() {
     client.close().await;
 }
 
+/// HM-14: comments, and a change notification that belongs onto another stream, do not disturb a call.
+#[tokio::test]
+async fn hm_14_what_does_not_belong_to_a_call_does_not_disturb_it() {
+    let server = testkit::server().modern().tool("counter").run().await;
+    let body = ": keep-alive\n\n\
+        data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n:\n\n\
+        data: {\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[],\"resultType\":\"complete\"}}\n\n: end\n";
+    let stream = CannedResponse::new(200).header("content-type", "text/event-stream").body(body);
+    let client = Client::connect(http(&server).with_protocol(Protocol::Modern)).await.unwrap();
+    server.arm(Fault::response(stream).on_tool("counter"));
+    let result = client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!((result.content.len(), result.is_error), (0, false));
+    // The next one is as usual.
+    let result = client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!((result.content.len(), server.executions("counter")), (1, 1));
+    client.close().await;
+}
+
 /// A server that has not noticed the cut refuses the stream for a while: the call still gets its
 /// response.
 #[tokio::test]

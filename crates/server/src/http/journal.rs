@@ -1,4 +1,4 @@
-//! Records the sessions of a listener, in order and without holding up what they do.
+//! Records the sessions of a listener.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -10,19 +10,16 @@ use bowline_proto::server::session_journal::{JournalEntry, SessionRecord};
 use bowline_proto::wire::{Json, method};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::session::SessionId;
 use crate::audience::Audience;
-use crate::session_store::{SessionStore, StoredSession};
+use crate::session_store::{SessionStore, SessionStoreFuture, StoredSession};
 
 /// Records the sessions of a listener.
 #[derive(Clone)]
 pub(crate) struct Journal {
     store: Arc<dyn SessionStore>,
-    commands: mpsc::Sender<Command>,
     lifetime: Duration,
     /// Until when the store is not waited for.
     suspended_until: Arc<Mutex<Option<Instant>>>,
@@ -42,43 +39,21 @@ struct State {
     record: Option<SessionRecord>,
     /// When the lifetime of what is stored began.
     touched: Instant,
-    /// How many entries were appended so far.
-    appended: u64,
-    /// The requests without a response, by stream, and when they were appended.
-    open: BTreeMap<StreamId, (Vec<u8>, u64)>,
+    /// What was appended so far.
+    appended: Extent,
+    /// The requests without a response, by stream, and what had been appended before them.
+    open: BTreeMap<StreamId, (Vec<u8>, Extent)>,
 }
 
-/// What is to be stored.
-#[derive(Debug)]
-enum Command {
-    Save {
-        session: Arc<str>,
-        record: Vec<u8>,
-    },
-    Append {
-        session: Arc<str>,
-        entry: Vec<u8>,
-        stored: Option<oneshot::Sender<()>>,
-    },
-    Touch {
-        session: Arc<str>,
-    },
-    Remove {
-        session: Arc<str>,
-    },
-    /// Says when everything before it was carried out.
-    Flush {
-        _done: oneshot::Sender<()>,
-    },
+/// How much was appended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    entries: u64,
+    bytes: u64,
 }
 
-/// How many commands may wait for the store. Then requests wait that have to be recorded, and the
-/// rest is dropped.
-const MAX_QUEUED_COMMANDS: usize = 4 * 1024;
-/// How many commands are carried out together.
-const MAX_BATCH: usize = 256;
-/// After how many further entries an open request is appended again.
-const MAX_ENTRY_AGE: u64 = 256;
+/// After how many further entries, or bytes of them, an open request is appended again.
+const MAX_ENTRY_AGE: Extent = Extent { entries: 256, bytes: 1024 * 1024 };
 /// How long nothing is recorded after the store did not answer in time: calls must not wait for it one
 /// after the other.
 const SUSPENSION: Duration = Duration::from_secs(30);
@@ -87,13 +62,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Journal {
     /// Records sessions in `store`, and forgets each after `lifetime` without a sign of it.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub(crate) fn new(store: Arc<dyn SessionStore>, lifetime: Duration) -> Self {
-        let (commands, receiver) = mpsc::channel(MAX_QUEUED_COMMANDS);
-        tokio::spawn(write(Arc::clone(&store), receiver, lifetime));
-        Self { store, commands, lifetime, suspended_until: Arc::default() }
+        Self { store, lifetime, suspended_until: Arc::default() }
     }
 
     fn is_suspended(&self) -> bool {
@@ -140,18 +110,19 @@ impl Journal {
 
     /// Waits until everything is stored that was recorded so far.
     pub(crate) async fn flush(&self) {
-        let (done, flushed) = oneshot::channel();
-        let flush = async {
-            if self.commands.send(Command::Flush { _done: done }).await.is_ok() {
-                // The sender is dropped when it is done.
-                let _ = flushed.await;
-            }
-        };
-        let _ = timeout(STORE_TIMEOUT, flush).await;
+        if timeout(STORE_TIMEOUT, self.store.flush()).await.is_err() {
+            tracing::warn!("the store of sessions did not take everything in time");
+        }
+    }
+
+    /// Leaves the sessions to other processes.
+    pub(crate) fn release(&self) {
+        self.store.release();
     }
 
     fn session(&self, id: &SessionId, audience: Audience, record: Option<SessionRecord>) -> SessionJournal {
-        let state = State { record, touched: Instant::now(), appended: 0, open: BTreeMap::new() };
+        let touched = Instant::now();
+        let state = State { record, touched, appended: Extent::default(), open: BTreeMap::new() };
         let state = Mutex::new(state);
         SessionJournal { journal: self.clone(), name: name_of(id).into(), audience, state }
     }
@@ -197,29 +168,32 @@ impl SessionJournal {
         if self.journal.is_suspended() {
             return false;
         }
-        let (stored, waiter) = oneshot::channel();
-        let encoded = self.count_entry(entry);
-        let command =
-            Command::Append { session: Arc::clone(&self.name), entry: encoded, stored: Some(stored) };
-        let appended = async { self.journal.commands.send(command).await.is_ok() && waiter.await.is_ok() };
-        timeout(STORE_TIMEOUT, appended).await.unwrap_or_else(|_| {
-            self.journal.suspend();
-            false
-        })
+        match timeout(STORE_TIMEOUT, self.append_all(entry)).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a session could not be recorded");
+                false
+            }
+            Err(_) => {
+                self.journal.suspend();
+                false
+            }
+        }
     }
 
     /// Records an entry after all earlier ones, without waiting for it to be stored.
     pub(crate) fn append_later(&self, entry: &JournalEntry) {
-        let entry = self.count_entry(entry);
-        self.send(Command::Append { session: Arc::clone(&self.name), entry, stored: None });
+        drop(self.append_all(entry));
     }
 
-    /// Encodes an entry, and appends requests again that are open for so many entries that the store
-    /// might soon drop them.
-    fn count_entry(&self, entry: &JournalEntry) -> Vec<u8> {
+    /// Appends an entry, after requests that are open for so long that the store might soon drop them.
+    fn append_all(&self, entry: &JournalEntry) -> SessionStoreFuture<()> {
+        let Journal { store, lifetime, .. } = &self.journal;
         let encoded = entry.encode();
+        // Held to the end, so that entries are stored in the order in which they are counted.
         let mut state = self.state.lock();
-        state.appended += 1;
+        state.appended.entries += 1;
+        state.appended.bytes += encoded.len() as u64;
         let now = state.appended;
         match entry {
             JournalEntry::Open { stream, .. } => drop(state.open.insert(*stream, (encoded.clone(), now))),
@@ -228,18 +202,13 @@ impl SessionJournal {
                 state.open.remove(stream);
             }
         }
-        let mut again = Vec::new();
-        for (entry, appended) in state.open.values_mut() {
-            if now - *appended >= MAX_ENTRY_AGE {
+        for (open, appended) in state.open.values_mut() {
+            if now.is_far_from(*appended) {
                 *appended = now;
-                again.push(entry.clone());
+                drop(store.append(&self.name, open.clone(), *lifetime));
             }
         }
-        drop(state);
-        for entry in again {
-            self.send(Command::Append { session: Arc::clone(&self.name), entry, stored: None });
-        }
-        encoded
+        store.append(&self.name, encoded, *lifetime)
     }
 
     /// Says that the session is in use.
@@ -250,90 +219,25 @@ impl SessionJournal {
         }
         state.touched = now;
         drop(state);
-        self.send(Command::Touch { session: Arc::clone(&self.name) });
+        self.journal.store.touch(&self.name, self.journal.lifetime);
     }
 
     /// Forgets the session, which is over.
     pub(crate) fn remove(&self) {
-        self.send(Command::Remove { session: Arc::clone(&self.name) });
+        self.journal.store.remove(&self.name);
     }
 
     fn save(&self, record: Option<Vec<u8>>) {
         if let Some(record) = record {
-            self.send(Command::Save { session: Arc::clone(&self.name), record });
-        }
-    }
-
-    fn send(&self, command: Command) {
-        if self.journal.commands.try_send(command).is_err() {
-            tracing::warn!("what has become of a session was not recorded: the store is too slow");
+            self.journal.store.save(&self.name, record, self.journal.lifetime);
         }
     }
 }
 
-/// Carries out commands: those of one session in their order, those of several together.
-async fn write(store: Arc<dyn SessionStore>, mut commands: mpsc::Receiver<Command>, lifetime: Duration) {
-    let mut batch = Vec::with_capacity(MAX_BATCH);
-    while commands.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        let mut by_session: Vec<(Arc<str>, Vec<Command>)> = Vec::new();
-        let mut flushes = Vec::new();
-        for command in batch.drain(..) {
-            let session = match &command {
-                Command::Save { session, .. }
-                | Command::Append { session, .. }
-                | Command::Touch { session }
-                | Command::Remove { session } => session,
-                Command::Flush { .. } => {
-                    flushes.push(command);
-                    continue;
-                }
-            };
-            match by_session.iter_mut().find(|(other, _)| other == session) {
-                Some((_, commands)) => commands.push(command),
-                None => by_session.push((Arc::clone(session), vec![command])),
-            }
-        }
-        let mut writing = JoinSet::new();
-        for (session, commands) in by_session {
-            let store = Arc::clone(&store);
-            writing.spawn(async move { write_session(&*store, &session, commands, lifetime).await });
-        }
-        while writing.join_next().await.is_some() {}
-        // Dropping them says that it is done.
-        flushes.clear();
-    }
-}
-
-async fn write_session(store: &dyn SessionStore, session: &str, commands: Vec<Command>, lifetime: Duration) {
-    let (mut entries, mut waiters) = (Vec::new(), Vec::new());
-    let mut commands = commands.into_iter().peekable();
-    while let Some(command) = commands.next() {
-        let written = match command {
-            Command::Append { entry, stored, .. } => {
-                entries.push(entry);
-                waiters.extend(stored);
-                if matches!(commands.peek(), Some(Command::Append { .. })) {
-                    continue;
-                }
-                store.append(session, std::mem::take(&mut entries), lifetime).await
-            }
-            Command::Save { record, .. } => store.save(session, record, lifetime).await,
-            Command::Touch { .. } => store.touch(session, lifetime).await,
-            Command::Remove { .. } => store.remove(session).await,
-            Command::Flush { .. } => Ok(()),
-        };
-        match written {
-            // Whoever waits may have been dropped.
-            Ok(()) => {
-                for waiter in waiters.drain(..) {
-                    let _ = waiter.send(());
-                }
-            }
-            Err(error) => {
-                waiters.clear();
-                tracing::warn!(%error, "a session could not be recorded");
-            }
-        }
+impl Extent {
+    fn is_far_from(self, earlier: Self) -> bool {
+        self.entries - earlier.entries >= MAX_ENTRY_AGE.entries
+            || self.bytes - earlier.bytes >= MAX_ENTRY_AGE.bytes
     }
 }
 

@@ -125,12 +125,21 @@ impl HttpListener {
     /// Dropping the future closes everything at once.
     pub async fn shut_down(mut self, drain_timeout: Duration) {
         self.drain();
+        if let Some(journal) = self.site.journal.as_ref().filter(|_| self.site.settings.is_socket_inherited) {
+            // From here on hosts reach the next process.
+            journal.release();
+        }
         self.hosts.close();
         // Hosts that nobody accepted.
         while self.hosts.recv().await.is_some() {}
         self.site.open_posts.close();
         if timeout(drain_timeout, self.site.open_posts.wait()).await.is_err() {
             tracing::info!("requests of hosts were still open at the end");
+        }
+        // Before the socket is closed, so that whoever listens on it next finds the sessions.
+        if let Some(journal) = &self.site.journal {
+            journal.release();
+            journal.flush().await;
         }
         self.closing.cancel();
         self.site.sessions.end_all();
@@ -184,9 +193,17 @@ async fn listen(
             }
         }
     };
+    let left_to_others = async {
+        if site.settings.is_socket_inherited {
+            site.draining.cancelled().await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
     tokio::select! {
         () = accepting => {}
         () = closing.cancelled() => {}
         () = stopped.cancelled() => {}
+        () = left_to_others => {}
     }
 }

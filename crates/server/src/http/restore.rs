@@ -21,19 +21,18 @@ pub(crate) async fn find_or_restore(
     audience: &Audience,
 ) -> Result<Arc<HttpSession>, Refusal> {
     let find = || site.sessions.find((SessionKind::Streamable, audience), id);
-    if let Some(session) = find() {
+    if let Some(session) = find()? {
         return Ok(session);
     }
     let Some(journal) = &site.journal else { return Err(Refusal::UnknownSession) };
     // One at a time: requests of one host come together, and after a restart those of all hosts do.
     let _turn = site.restoring.lock().await;
-    if let Some(session) = find() {
+    if let Some(session) = find()? {
         return Ok(session);
     }
     let Some((journal, record, entries)) = journal.load(id).await else {
         return Err(Refusal::UnknownSession);
     };
-    // A session that is here and not theirs was recorded with its audience, so none begins twice.
     let recorded = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
     if recorded != *audience {
         return Err(Refusal::UnknownSession);

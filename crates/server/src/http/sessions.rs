@@ -12,6 +12,7 @@ use tokio::time::{Instant, interval};
 
 use super::idle_watch::OpenSessions;
 use super::journal::{Journal, SessionJournal};
+use super::refusal::Refusal;
 use super::session::{HttpSession, SessionId, SessionIdentity, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
@@ -87,17 +88,21 @@ impl Sessions {
         &self.open
     }
 
-    /// Finds a session of this kind and audience that has not ended. A session of another audience is
-    /// not there.
+    /// Finds a session of this kind and audience that has not ended. `None` if this process has no
+    /// session of this id. One that is here and not theirs is refused as if it were nowhere.
     // SE-08
     pub(crate) fn find(
         &self,
         (kind, audience): (SessionKind, &Audience),
         id: &SessionId,
-    ) -> Option<Arc<HttpSession>> {
-        let is_theirs =
-            |session: &&Arc<HttpSession>| session.kind() == kind && session.audience() == audience;
-        self.by_id.lock().get(id).filter(is_theirs).cloned()
+    ) -> Result<Option<Arc<HttpSession>>, Refusal> {
+        match self.by_id.lock().get(id) {
+            Some(session) if session.kind() == kind && session.audience() == audience => {
+                Ok(Some(Arc::clone(session)))
+            }
+            Some(_) => Err(Refusal::UnknownSession),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn remove(&self, id: &SessionId) {

@@ -33,6 +33,7 @@ pub struct HttpSettings {
     pub(crate) body_memory: usize,
     pub(crate) log_limits: LogLimits,
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
+    pub(crate) is_socket_inherited: bool,
 }
 
 /// The endpoints for hosts of 2024-11-05.
@@ -72,6 +73,7 @@ impl HttpSettings {
             body_memory: 512 * 1024 * 1024,
             log_limits: LogLimits { events: 1024, bytes: 4 * 1024 * 1024 },
             session_store: None,
+            is_socket_inherited: false,
         }
     }
 
@@ -85,6 +87,13 @@ impl HttpSettings {
     /// event stream at the path `stream`, such as `/sse`, and send messages to the path `messages`.
     pub fn with_sse(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
         self.sse_paths = Some(SsePaths { stream: stream.into(), messages: messages.into() });
+        self
+    }
+
+    /// Says that another process accepts connections from the socket when this one has ended. Then this
+    /// one leaves new connections to it as soon as it is shut down, and none is refused.
+    pub fn with_inherited_socket(mut self) -> Self {
+        self.is_socket_inherited = true;
         self
     }
 

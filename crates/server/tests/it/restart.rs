@@ -1,6 +1,7 @@
 //! A session outlives the process that began it, if it is recorded.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,37 +24,32 @@ pub(crate) struct Memory {
 }
 
 impl SessionStore for Memory {
-    fn save<'a>(&'a self, session: &'a str, record: Vec<u8>, _: Duration) -> SessionStoreFuture<'a, ()> {
+    fn save(&self, session: &str, record: Vec<u8>, _: Duration) {
         self.sessions.lock().entry(session.to_owned()).or_default().record = record;
-        Box::pin(async { Ok(()) })
     }
 
-    fn append<'a>(
-        &'a self,
-        session: &'a str,
-        entries: Vec<Vec<u8>>,
-        _: Duration,
-    ) -> SessionStoreFuture<'a, ()> {
+    fn append(&self, session: &str, entry: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
         if self.is_full.load(Ordering::Relaxed) {
-            return Box::pin(async { Err("the disk is full".to_owned()) });
+            return Box::pin(ready(Err("the disk is full".to_owned())));
         }
-        self.sessions.lock().entry(session.to_owned()).or_default().journal.extend(entries);
-        Box::pin(async { Ok(()) })
+        self.sessions.lock().entry(session.to_owned()).or_default().journal.push(entry);
+        Box::pin(ready(Ok(())))
     }
 
-    fn touch<'a>(&'a self, _: &'a str, _: Duration) -> SessionStoreFuture<'a, ()> {
+    fn touch(&self, _: &str, _: Duration) {
         self.touches.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async { Ok(()) })
     }
 
-    fn load<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, Option<StoredSession>> {
-        let found = self.sessions.lock().get(session).cloned();
-        Box::pin(async move { Ok(found) })
-    }
-
-    fn remove<'a>(&'a self, session: &'a str) -> SessionStoreFuture<'a, ()> {
+    fn remove(&self, session: &str) {
         self.sessions.lock().remove(session);
-        Box::pin(async { Ok(()) })
+    }
+
+    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
+        Box::pin(ready(Ok(self.sessions.lock().get(session).cloned())))
+    }
+
+    fn flush(&self) -> SessionStoreFuture<()> {
+        Box::pin(ready(Ok(())))
     }
 }
 

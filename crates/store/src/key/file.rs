@@ -36,7 +36,7 @@ pub(super) fn read_key(path: &Path, notes: &mut Vec<String>) -> Result<Option<Se
 
 /// Reads the key file, or creates it with `key`. Concurrent callers get the same key, because the
 /// file appears with its full content and is never replaced.
-pub(super) fn read_or_create_key(
+pub(crate) fn read_or_create_key(
     path: &Path,
     key: &SealKey,
     notes: &mut Vec<String>,

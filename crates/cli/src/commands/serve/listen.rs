@@ -1,6 +1,7 @@
 //! Opens the socket of `bowline serve`, and says how hosts reach it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use bowline::Server;
@@ -8,6 +9,8 @@ use bowline::config::Transport;
 use bowline_gateway::{HttpListener, HttpSettings};
 use tokio::net::TcpListener;
 
+#[cfg(unix)]
+use super::activation::{self, GivenSocket};
 use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
@@ -37,10 +40,31 @@ pub(super) async fn open(
         http = http.with_session_store(sessions);
     }
     #[cfg(unix)]
-    if let Some(path) = &args.socket {
-        return open_unix(http, settings, (served, views), path);
+    {
+        let given = activation::take().map_err(|error| {
+            Failure::usage(format!("the socket of the service manager cannot be used: {error}"))
+        })?;
+        match given {
+            Some(GivenSocket::Tcp(socket)) => {
+                return serve_tcp(args, http.with_inherited_socket(), settings, (served, views), Ok(socket))
+                    .await;
+            }
+            Some(GivenSocket::Unix(socket)) => {
+                let path =
+                    socket.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
+                let path = path.unwrap_or_default();
+                note_socket(settings, (served, views), &path);
+                let http = with_views(http.with_inherited_socket(), views);
+                let http = HttpListener::unix(socket, http);
+                return Ok(Listener { http, _socket_file: None });
+            }
+            None => {}
+        }
+        if let Some(path) = &args.socket {
+            return open_unix(http, settings, (served, views), path);
+        }
     }
-    open_tcp(args, http, settings, (served, views)).await
+    serve_tcp(args, http, settings, (served, views), Err(args.address)).await
 }
 
 fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
@@ -53,13 +77,18 @@ fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
 /// Most sessions if servers are processes, of which each session has its own.
 const MAX_SESSIONS_WITH_PROCESSES: usize = 100;
 
-async fn open_tcp(
+/// Serves hosts on a socket that is open, or on one for this address.
+async fn serve_tcp(
     args: &ListenArgs,
     mut http: HttpSettings,
     settings: &Settings,
     (served, views): (&str, &ViewMap),
+    socket: Result<TcpListener, SocketAddr>,
 ) -> Outcome<Listener> {
-    let address = args.address;
+    let address = match &socket {
+        Ok(socket) => socket.local_addr().unwrap_or(args.address),
+        Err(address) => *address,
+    };
     if !address.ip().is_loopback() && !args.allow_remote {
         return Err(Failure::usage_hint(
             format!("other machines can reach {address}, and nothing is encrypted"),
@@ -80,7 +109,10 @@ async fn open_tcp(
         let token = path.map(|path| format!(", with the token in {}", path.display())).unwrap_or_default();
         view_notes.push((view, token));
     }
-    let socket = TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?;
+    let socket = match socket {
+        Ok(socket) => socket,
+        Err(address) => TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?,
+    };
     if let Some(token) = &token {
         http = http.with_bearer_token(token);
     }
@@ -110,7 +142,7 @@ fn load_token(path: &Path) -> Outcome<String> {
     serve_token::load_or_create(path).map_err(failure)
 }
 
-fn busy_address(address: std::net::SocketAddr, error: &io::Error) -> Failure {
+fn busy_address(address: SocketAddr, error: &io::Error) -> Failure {
     let message = format!("cannot listen on {address}: {error}");
     if error.kind() == io::ErrorKind::AddrInUse {
         return Failure::usage_hint(message, "it may be running already; choose another port with --listen");
@@ -145,13 +177,23 @@ fn open_unix(
     };
     let socket = bind_private(path).map_err(|error| failure(&error))?;
     let file = SocketFile::new(path);
-    let http = views.keys().fold(http, |http, view| http.with_view(view, None));
-    let http = HttpListener::unix(socket, http);
+    let http = HttpListener::unix(socket, with_views(http, views));
+    note_socket(settings, (served, views), path);
+    Ok(Listener { http, _socket_file: Some(file) })
+}
+
+#[cfg(unix)]
+fn note_socket(settings: &Settings, (served, views): (&str, &ViewMap), path: &Path) {
     settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
     for view in views.keys() {
         settings.printer.note(&format!("the view `{view}` is at /mcp/{view}"));
     }
-    Ok(Listener { http, _socket_file: Some(file) })
+}
+
+/// Adds views without tokens, for a socket that only its owner can connect to.
+#[cfg(unix)]
+fn with_views(http: HttpSettings, views: &ViewMap) -> HttpSettings {
+    views.keys().fold(http, |http, view| http.with_view(view, None))
 }
 
 /// Listens on a socket that only its owner can connect to. A socket that a killed process left

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use bowline::config::Environment;
 
@@ -15,17 +16,28 @@ pub(super) struct Service<'a> {
     /// Where servers that are programs are searched for: the service manager knows of fewer places
     /// than the shell of its user.
     pub(super) path: Option<&'a str>,
+    /// What relative paths in the arguments begin at.
+    pub(super) folder: Option<&'a Path>,
+    /// How long open calls get to end, and then some.
+    pub(super) stop_timeout: Duration,
+    /// The address or path that hosts connect to.
+    pub(super) socket: &'a str,
 }
 
 /// The file for a service manager.
 pub(super) fn print(kind: UnitKind, service: &Service<'_>) -> String {
     match kind {
         UnitKind::Systemd => systemd(service),
+        UnitKind::SystemdSocket => systemd_socket(service),
         UnitKind::Launchd => launchd(service),
     }
 }
 
-fn systemd(&Service { program, args, path }: &Service<'_>) -> String {
+fn systemd(&Service { program, args, path, folder, stop_timeout, .. }: &Service<'_>) -> String {
+    let stop_timeout = stop_timeout.as_secs();
+    // Only `%` has a meaning here, also within quotes, which are part of the path.
+    let folder = folder.map(|folder| format!("WorkingDirectory={}\n", folder.display()).replace('%', "%%"));
+    let folder = folder.unwrap_or_default();
     let path = path.map(|path| format!("Environment={}\n", systemd_quote(&format!("PATH={path}"))));
     let path = path.unwrap_or_default().replace("$$", "$");
     let words = std::iter::once(program.to_string_lossy()).chain(args.iter().map(Into::into));
@@ -41,15 +53,34 @@ fn systemd(&Service { program, args, path }: &Service<'_>) -> String {
          Type=notify\n\
          ExecStart={}\n\
          {path}\
+         {folder}\
          Restart=on-failure\n\
          # Open calls get --drain to end, and processes of servers some seconds more.\n\
-         TimeoutStopSec=30\n\
+         TimeoutStopSec={stop_timeout}\n\
          # The processes of servers are ended in order by bowline.\n\
          KillMode=mixed\n\
          \n\
          [Install]\n\
          WantedBy=default.target\n",
         command.join(" ")
+    )
+}
+
+fn systemd_socket(&Service { socket, .. }: &Service<'_>) -> String {
+    let socket = socket.replace('%', "%%");
+    format!(
+        "# Save this as ~/.config/systemd/user/bowline.socket beside bowline.service (--print-unit systemd), then run:\n\
+         #   systemctl --user enable --now bowline.socket\n\
+         # Hosts can connect while bowline is restarted: they wait.\n\
+         [Unit]\n\
+         Description=The socket of MCP servers behind one endpoint\n\
+         \n\
+         [Socket]\n\
+         ListenStream={socket}\n\
+         SocketMode=0600\n\
+         \n\
+         [Install]\n\
+         WantedBy=sockets.target\n"
     )
 }
 
@@ -72,7 +103,7 @@ fn systemd_quote(word: &str) -> String {
     quoted
 }
 
-fn launchd(&Service { program, args, path }: &Service<'_>) -> String {
+fn launchd(&Service { program, args, path, folder, stop_timeout, .. }: &Service<'_>) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut words = String::new();
     for word in std::iter::once(program.to_string_lossy()).chain(args.iter().map(Into::into)) {
@@ -85,6 +116,10 @@ fn launchd(&Service { program, args, path }: &Service<'_>) -> String {
             escape(path)
         )
     });
+    let folder = folder.map_or_else(String::new, |folder| {
+        format!("  <key>WorkingDirectory</key>\n  <string>{}</string>\n", escape(&folder.to_string_lossy()))
+    });
+    let stop_timeout = stop_timeout.as_secs();
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
@@ -99,6 +134,9 @@ fn launchd(&Service { program, args, path }: &Service<'_>) -> String {
          {words}\
          \u{20} </array>\n\
          {path}\
+         {folder}\
+         \u{20} <key>ExitTimeOut</key>\n\
+         \u{20} <integer>{stop_timeout}</integer>\n\
          \u{20} <key>RunAtLoad</key>\n\
          \u{20} <true/>\n\
          \u{20} <key>KeepAlive</key>\n\
@@ -164,17 +202,26 @@ mod tests {
     #[test]
     fn a_unit_runs_the_same_command() {
         let words = args(&["serve", "50%", "$HOME", "a\"b"]);
-        let service =
-            Service { program: Path::new("/opt/my apps/bowline"), args: &words, path: Some("/a b:/c") };
+        let service = Service {
+            program: Path::new("/opt/my apps/bowline"),
+            args: &words,
+            path: Some("/a b:/c"),
+            folder: Some(Path::new("/my 5%")),
+            stop_timeout: Duration::from_secs(45),
+            socket: "/run/5%/b.sock",
+        };
         let unit = print(UnitKind::Systemd, &service);
         let expected = "\nExecStart=\"/opt/my apps/bowline\" serve \"50%%\" \"$$HOME\" \"a\\\"b\"\n\
-                        Environment=\"PATH=/a b:/c\"\nRestart=";
-        assert!(unit.contains(expected), "{unit}");
+                        Environment=\"PATH=/a b:/c\"\nWorkingDirectory=/my 5%%\nRestart=";
+        assert!(unit.contains(expected) && unit.contains("\nTimeoutStopSec=45\n"), "{unit}");
+        let socket = print(UnitKind::SystemdSocket, &service);
+        assert!(socket.contains("\n[Socket]\nListenStream=/run/5%%/b.sock\nSocketMode=0600\n"), "{socket}");
         let words = args(&["serve", "a<b&c"]);
-        let service = Service { program: Path::new("/bin/bowline"), args: &words, path: None };
+        let service = Service { args: &words, path: None, folder: Some(Path::new("/a&b")), ..service };
         let plist = print(UnitKind::Launchd, &service);
-        let expected =
-            "    <string>serve</string>\n    <string>a&lt;b&amp;c</string>\n  </array>\n  <key>RunAtLoad";
+        let expected = "    <string>serve</string>\n    <string>a&lt;b&amp;c</string>\n  </array>\n  \
+                        <key>WorkingDirectory</key>\n  <string>/a&amp;b</string>\n  <key>ExitTimeOut</key>\n  \
+                        <integer>45</integer>\n  <key>RunAtLoad";
         assert!(plist.contains(expected), "{plist}");
     }
 

@@ -6,7 +6,7 @@ use super::write_marking_project;
 use crate::context::{Context, snapshot};
 use crate::pty::{DOWN, ENTER, ESCAPE, Person};
 
-/// Everything relevant is shown as written, and nothing reaches the terminal unescaped.
+/// SE-04: everything relevant is shown as written, and nothing reaches the terminal unescaped.
 #[test]
 fn everything_is_shown_as_it_is_written() {
     let context = Context::new();
@@ -112,7 +112,7 @@ fn replaced_servers_are_not_known_if_the_users_file_cannot_be_read() {
     assert_eq!(shown.get("replaces"), Some(&json!(null)));
 }
 
-/// Consent takes more than one key, and dismissing the prompt is no consent.
+/// SE-04: consent takes more than one key, and dismissing the prompt is no consent.
 #[test]
 fn trusting_takes_a_deliberate_answer() {
     let context = Context::new();

@@ -98,3 +98,25 @@ async fn a_resource_of_a_template_is_read_from_a_server_that_is_being_connected(
     let read = host.result("resources/read", json!({"uri": "db://rows/7"})).await;
     assert_eq!(read["contents"][0]["uri"], "db://rows/7");
 }
+
+/// AP-01, AP-02, AP-03: what a tool says about its app, and the app itself, pass as they are.
+/// Which tools a model sees is up to the host.
+#[tokio::test]
+async fn ap_03_apps_pass_untouched() {
+    let meta = json!({"ui": {"resourceUri": "ui://shop/cart.html", "visibility": ["app"], "later": [1.0]}});
+    let page = "<html>cart</html>";
+    let script = testkit::server().legacy().tool(Tool::like("cart", "echo").member("_meta", meta.clone()));
+    let shop = script.tool("counter").resource("ui://shop/cart.html", page).run().await;
+    let other = testkit::server().legacy().tool("other").resource("file:///x", "x").run().await;
+    let mut host = TestHost::join_with(&gateway([at("other", &other), at("shop", &shop)]), json!({})).await;
+    let tools = host.result("tools/list", Value::Null).await;
+    let cart = tools["tools"].as_array().expect("a list").iter().find(|tool| tool["name"] == "cart");
+    assert_eq!(cart.expect("it is listed")["_meta"], meta);
+    let read = host.result("resources/read", json!({"uri": "ui://shop/cart.html"})).await;
+    assert_eq!(
+        (&read["contents"][0]["uri"], &read["contents"][0]["text"]),
+        (&json!("ui://shop/cart.html"), &json!(page))
+    );
+    host.result("tools/call", json!({"name": "cart", "arguments": {}})).await;
+    assert_eq!(shop.executions("cart"), 1);
+}

@@ -18,8 +18,8 @@ fn invalid_state() -> Value {
     json!({"code": -32602, "message": "requestState is not valid for this request"})
 }
 
-/// GW-07: a state that was changed, or is of another host, tool or arguments, finds nothing; that of
-/// the host still does.
+/// GW-07, SE-09: a state that was changed, or is of another host, tool or arguments, finds nothing; that
+/// of the host still does.
 #[tokio::test]
 async fn gw_07_forged_and_foreign_states_are_refused() {
     let server = asking_server().await;

@@ -1,0 +1,29 @@
+//! The socket that a service manager has opened, on which hosts wait while bowline is restarted.
+
+use std::io;
+
+use listenfd::ListenFd;
+use tokio::net::{TcpListener, UnixListener};
+
+/// A socket that hosts can already connect to.
+pub(super) enum GivenSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Takes the socket that this process was started with, as `LISTEN_FDS` says. `None` if there is none.
+pub(super) fn take() -> io::Result<Option<GivenSocket>> {
+    let mut given = ListenFd::from_env();
+    match given.len() {
+        0 => return Ok(None),
+        1 => {}
+        count => return Err(io::Error::other(format!("there are {count} of them, and one can be served"))),
+    }
+    if let Ok(Some(socket)) = given.take_unix_listener(0) {
+        socket.set_nonblocking(true)?;
+        return UnixListener::from_std(socket).map(|socket| Some(GivenSocket::Unix(socket)));
+    }
+    let Some(socket) = given.take_tcp_listener(0)? else { return Ok(None) };
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket).map(|socket| Some(GivenSocket::Tcp(socket)))
+}

@@ -1,0 +1,155 @@
+//! [`SessionFiles`]: sessions of hosts in files, so that they outlive the process.
+
+mod folder;
+mod format;
+mod owner;
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use bowline_server::{SessionStore, SessionStoreFuture, StoredSession};
+use bowline_store::StoreError;
+use tokio::sync::oneshot;
+
+use folder::SessionFolder;
+
+/// Keeps sessions of hosts in a folder, one encrypted file for each.
+///
+/// To record a call costs one write to a file, without a wait for the disk. What was recorded survives
+/// the sudden end of the process, but perhaps not that of the machine, with which the connections of
+/// its hosts end as well.
+///
+/// Any number of processes can use one folder. A session is served by one of them; another one goes on
+/// with it when that one has ended.
+#[derive(Debug)]
+pub struct SessionFiles {
+    jobs: SyncSender<Job>,
+}
+
+/// What the thread of the files is to do.
+#[derive(Debug)]
+enum Job {
+    Save { session: Box<str>, record: Vec<u8>, lifetime: Duration },
+    Append { session: Box<str>, entry: Vec<u8>, done: oneshot::Sender<Result<(), String>> },
+    Touch { session: Box<str>, lifetime: Duration },
+    Remove { session: Box<str> },
+    Load { session: Box<str>, done: oneshot::Sender<Result<Option<StoredSession>, String>> },
+    Flush { done: oneshot::Sender<Result<(), String>> },
+    Release,
+}
+
+/// How many jobs may wait for the thread.
+const MAX_QUEUED_JOBS: usize = 4 * 1024;
+/// How often files of sessions that have ended are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
+impl SessionFiles {
+    /// Opens a folder, which is created if need be, with a key that only the user can read. This
+    /// blocks.
+    ///
+    /// # Errors
+    /// The error is [`StoreError::Unusable`] if something else is where the key should be. Without it
+    /// the sessions in the folder are of no use.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let folder = SessionFolder::open(folder)?;
+        let (jobs, to_do) = mpsc::sync_channel(MAX_QUEUED_JOBS);
+        std::thread::Builder::new()
+            .name("bowline-sessions".into())
+            .spawn(move || work(folder, &to_do))
+            .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
+        Ok(Self { jobs })
+    }
+
+    /// Queues a job that nobody waits for.
+    fn queue(&self, job: Job) {
+        if self.jobs.try_send(job).is_err() {
+            tracing::warn!("what has become of a session was not recorded: its files are too slow");
+        }
+    }
+
+    /// Queues a job with a result.
+    fn request<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Job,
+    ) -> SessionStoreFuture<T> {
+        let (done, result) = oneshot::channel();
+        if self.jobs.try_send(job(done)).is_err() {
+            return Box::pin(std::future::ready(Err("the files of sessions are too slow".to_owned())));
+        }
+        Box::pin(async {
+            result.await.unwrap_or_else(|_| Err("the thread for files of sessions has ended".to_owned()))
+        })
+    }
+}
+
+impl SessionStore for SessionFiles {
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) {
+        self.queue(Job::Save { session: session.into(), record, lifetime });
+    }
+
+    fn append(&self, session: &str, entry: Vec<u8>, _lifetime: Duration) -> SessionStoreFuture<()> {
+        self.request(|done| Job::Append { session: session.into(), entry, done })
+    }
+
+    fn touch(&self, session: &str, lifetime: Duration) {
+        self.queue(Job::Touch { session: session.into(), lifetime });
+    }
+
+    fn remove(&self, session: &str) {
+        self.queue(Job::Remove { session: session.into() });
+    }
+
+    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
+        self.request(|done| Job::Load { session: session.into(), done })
+    }
+
+    fn flush(&self) -> SessionStoreFuture<()> {
+        self.request(|done| Job::Flush { done })
+    }
+
+    fn release(&self) {
+        self.queue(Job::Release);
+    }
+}
+
+/// Carries out jobs in their order, until there can be no more.
+fn work(mut folder: SessionFolder, jobs: &Receiver<Job>) {
+    let mut next_sweep = Instant::now();
+    loop {
+        match jobs.recv_timeout(next_sweep.saturating_duration_since(Instant::now())) {
+            Ok(job) => carry_out(&mut folder, job),
+            Err(RecvTimeoutError::Timeout) => {
+                folder.sweep();
+                next_sweep = Instant::now() + SWEEP_INTERVAL;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn carry_out(folder: &mut SessionFolder, job: Job) {
+    // Whoever waits for a result may be gone.
+    match job {
+        Job::Save { session, record, lifetime } => report(folder.save(&session, &record, lifetime)),
+        Job::Append { session, entry, done } => {
+            let _ = done.send(folder.append(&session, &entry).map_err(|error| error.to_string()));
+        }
+        Job::Touch { session, lifetime } => report(folder.touch(&session, lifetime)),
+        Job::Remove { session } => report(folder.remove(&session)),
+        Job::Load { session, done } => {
+            let _ = done.send(folder.load(&session).map_err(|error| error.to_string()));
+        }
+        Job::Flush { done } => drop(done.send(Ok(()))),
+        Job::Release => folder.release(),
+    }
+}
+
+fn report(outcome: Result<(), StoreError>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "a session could not be recorded");
+    }
+}
+
+#[cfg(test)]
+mod tests;

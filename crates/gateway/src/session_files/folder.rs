@@ -1,0 +1,237 @@
+//! [`SessionFolder`]: the files of sessions, for the one thread that uses them.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bowline_server::StoredSession;
+use bowline_store::{SealKey, StoreError, private};
+
+use super::format::{self, Content, END_OFFSET, Frame, HEADER_LENGTH};
+use super::owner::Owner;
+
+/// The files of sessions.
+#[derive(Debug)]
+pub(super) struct SessionFolder {
+    folder: PathBuf,
+    key: SealKey,
+    owner: Owner,
+    /// Files that were used lately, by the name of their session.
+    open: HashMap<Box<str>, OpenFile>,
+    /// Counts uses of files.
+    uses: u64,
+}
+
+/// A file that frames are appended to.
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    length: u64,
+    last_use: u64,
+}
+
+/// Most files that are kept open.
+const MAX_OPEN_FILES: usize = 64;
+/// The length at which the oldest entries of a file are dropped, in bytes.
+const MAX_FILE_LENGTH: u64 = 8 * 1024 * 1024;
+/// How long a draft that was not finished may be one that is being written.
+const DRAFT_TIME: Duration = Duration::from_secs(60 * 60);
+
+impl SessionFolder {
+    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+        let failed = |error: io::Error| {
+            StoreError::Unavailable(format!("{} cannot be used: {error}", folder.display()))
+        };
+        private::create_folder(folder).map_err(failed)?;
+        let key = SealKey::load_or_create(&folder.join("key"))?;
+        let owner = Owner::create(folder.join("owners")).map_err(failed)?;
+        Ok(Self { folder: folder.to_owned(), key, owner, open: HashMap::new(), uses: 0 })
+    }
+
+    /// Saves the record of a session, whose file is created if need be.
+    pub(super) fn save(&mut self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
+        if let Some(is_written) = self.write(name, Frame::Record(record)).transpose() {
+            return is_written.and_then(|()| self.touch(name, lifetime));
+        }
+        let content = Content { ends: format::end_of(lifetime), ..Content::default() };
+        self.create(name, &content, record)
+    }
+
+    /// Appends an entry to the journal of a session that has a record.
+    pub(super) fn append(&mut self, name: &str, entry: &[u8]) -> Result<(), StoreError> {
+        let written = self.write(name, Frame::Entry(entry))?;
+        written.ok_or_else(|| StoreError::Unavailable("the session has no file".to_owned()))
+    }
+
+    /// Lets the lifetime of a session begin anew.
+    pub(super) fn touch(&self, name: &str, lifetime: Duration) -> Result<(), StoreError> {
+        let path = self.path(name);
+        let touched = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(END_OFFSET))?;
+            file.write_all(&format::end_of(lifetime).to_le_bytes())
+        });
+        ignore_missing(touched).map_err(|error| failure(&path, &error))
+    }
+
+    /// Removes a session.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), StoreError> {
+        self.open.remove(name);
+        let path = self.path(name);
+        ignore_missing(fs::remove_file(&path)).map_err(|error| failure(&path, &error))
+    }
+
+    /// Loads a session that no other process serves. From here on this one does.
+    pub(super) fn load(&mut self, name: &str) -> Result<Option<StoredSession>, StoreError> {
+        let path = self.path(name);
+        let Some(bytes) = read_file(&path).map_err(|error| failure(&path, &error))? else { return Ok(None) };
+        let Some(content) = format::read(&bytes, &self.key, name) else { return Ok(None) };
+        if content.ends <= format::now_ms()
+            || content.owner.is_some_and(|owner| self.owner.is_other_alive(owner))
+        {
+            return Ok(None);
+        }
+        let Some(record) = content.record else { return Ok(None) };
+        if content.length < bytes.len() {
+            // Whatever follows damage could not be read.
+            let cut = OpenOptions::new().write(true).open(&path);
+            cut.and_then(|file| file.set_len(content.length as u64))
+                .map_err(|error| failure(&path, &error))?;
+        }
+        self.open.remove(name);
+        self.write(name, Frame::Owner(self.owner.id))?;
+        Ok(Some(StoredSession { record, journal: content.entries }))
+    }
+
+    /// Lets other processes have the sessions.
+    pub(super) fn release(&mut self) {
+        self.owner.release();
+    }
+
+    /// Removes what is of no use to anybody.
+    pub(super) fn sweep(&mut self) {
+        self.owner.sweep();
+        let now = format::now_ms();
+        for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let path = file.path();
+            let is_draft = path.extension().is_some_and(|extension| extension == private::DRAFT_EXTENSION);
+            let is_over = if is_draft {
+                let modified = file.metadata().and_then(|about| about.modified());
+                modified.is_ok_and(|at| SystemTime::now().duration_since(at).unwrap_or_default() > DRAFT_TIME)
+            } else {
+                read_end(&path).is_some_and(|ends| ends <= now)
+            };
+            if is_over {
+                self.open.retain(|name, _| *file.file_name() != **name);
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Appends a frame. `None` if the session has no file.
+    fn write(&mut self, name: &str, frame: Frame<'_>) -> Result<Option<()>, StoreError> {
+        let mut bytes = Vec::new();
+        format::push_frame(&mut bytes, frame, &self.key, name)?;
+        let path = self.path(name);
+        let Some(open) = self.open_file(name).map_err(|error| failure(&path, &error))? else {
+            return Ok(None);
+        };
+        if let Err(error) = open.file.write_all(&bytes) {
+            // What follows half a frame could not be read.
+            let _ = open.file.set_len(open.length);
+            return Err(failure(&path, &error));
+        }
+        open.length += bytes.len() as u64;
+        if open.length > MAX_FILE_LENGTH && self.owner.is_exclusive() {
+            self.compact(name)?;
+        }
+        Ok(Some(()))
+    }
+
+    /// Returns the file of a session, if it has one.
+    fn open_file(&mut self, name: &str) -> io::Result<Option<&mut OpenFile>> {
+        self.uses += 1;
+        if !self.open.contains_key(name) {
+            let opened = OpenOptions::new().append(true).open(self.path(name));
+            let file = match opened {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                opened => opened?,
+            };
+            let length = file.metadata()?.len();
+            if self.open.len() >= MAX_OPEN_FILES {
+                let oldest = self.open.iter().min_by_key(|(_, open)| open.last_use);
+                let oldest = oldest.map(|(name, _)| name.clone());
+                oldest.and_then(|name| self.open.remove(&name));
+            }
+            self.open.insert(name.into(), OpenFile { file, length, last_use: 0 });
+        }
+        let Some(open) = self.open.get_mut(name) else { return Ok(None) };
+        open.last_use = self.uses;
+        Ok(Some(open))
+    }
+
+    /// Drops the oldest entries of a session, so that half of the length is left.
+    fn compact(&mut self, name: &str) -> Result<(), StoreError> {
+        let path = self.path(name);
+        let bytes = read_file(&path).map_err(|error| failure(&path, &error))?.unwrap_or_default();
+        let Some(mut content) = format::read(&bytes, &self.key, name) else { return Ok(()) };
+        let record = content.record.take().unwrap_or_default();
+        let mut room = MAX_FILE_LENGTH / 2;
+        let newest = content.entries.iter().rev();
+        let kept = newest.take_while(|entry| {
+            let rest = room.checked_sub(entry.len() as u64);
+            room = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        let dropped = content.entries.len() - kept.count();
+        content.entries.drain(..dropped);
+        tracing::debug!(dropped, "old entries of a session are dropped");
+        self.create(name, &content, &record)
+    }
+
+    /// Creates the file of a session, in place of an earlier one.
+    fn create(&mut self, name: &str, content: &Content, record: &[u8]) -> Result<(), StoreError> {
+        let mut bytes = format::header(content.ends);
+        let entries = content.entries.iter().map(|entry| Frame::Entry(entry));
+        for frame in [Frame::Owner(self.owner.id), Frame::Record(record)].into_iter().chain(entries) {
+            format::push_frame(&mut bytes, frame, &self.key, name)?;
+        }
+        self.open.remove(name);
+        let path = self.path(name);
+        private::replace_file(&path, &bytes).map_err(|error| failure(&path, &error))
+    }
+}
+
+/// Reads a file. `None` if there is none.
+fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(2 * MAX_FILE_LENGTH).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Reads when a session ends. `None` if this is no file of a session.
+fn read_end(path: &Path) -> Option<u64> {
+    let mut header = [0; HEADER_LENGTH];
+    File::open(path).ok()?.read_exact(&mut header).ok()?;
+    format::read_header(&header)
+}
+
+fn ignore_missing(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn failure(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,170 @@
+use std::fs;
+
+use super::*;
+
+const LIFETIME: Duration = Duration::from_secs(60);
+/// The name of a session.
+const NAME: &str = "0a0b";
+
+fn session(record: &str, journal: &[&str]) -> StoredSession {
+    let journal = journal.iter().map(|entry| entry.as_bytes().to_vec()).collect();
+    StoredSession { record: record.as_bytes().to_vec(), journal }
+}
+
+#[tokio::test]
+async fn a_session_is_loaded_as_it_was_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = SessionFiles::open(folder.path()).unwrap();
+    assert_eq!(first.load(NAME).await, Ok(None));
+    let early = first.append(NAME, b"early".to_vec(), LIFETIME).await;
+    assert_eq!(early.unwrap_err(), "the session has no file");
+    first.save(NAME, b"one".to_vec(), LIFETIME);
+    drop(first.append(NAME, b"a".to_vec(), LIFETIME));
+    first.save(NAME, b"two".to_vec(), LIFETIME);
+    first.append(NAME, b"b".to_vec(), LIFETIME).await.unwrap();
+    first.save("other", b"three".to_vec(), LIFETIME);
+    first.release();
+    first.flush().await.unwrap();
+    let second = SessionFiles::open(folder.path()).unwrap();
+    assert_eq!(second.load(NAME).await, Ok(Some(session("two", &["a", "b"]))));
+    assert_eq!(second.load("other").await, Ok(Some(session("three", &[]))));
+    // Another process goes on where this one ends.
+    second.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
+    second.remove("other");
+    second.release();
+    second.flush().await.unwrap();
+    let third = SessionFiles::open(folder.path()).unwrap();
+    assert_eq!(third.load(NAME).await, Ok(Some(session("two", &["a", "b", "c"]))));
+    assert_eq!(third.load("other").await, Ok(None));
+    let late = third.append("other", b"late".to_vec(), LIFETIME).await;
+    assert_eq!(late.unwrap_err(), "the session has no file");
+}
+
+/// Two processes that have one folder do not serve the same session.
+#[tokio::test]
+async fn a_session_has_one_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, third] = [(); 3].map(|()| SessionFiles::open(folder.path()).unwrap());
+    first.save(NAME, b"record".to_vec(), LIFETIME);
+    first.append(NAME, b"open".to_vec(), LIFETIME).await.unwrap();
+    assert_eq!(second.load(NAME).await, Ok(None));
+    first.release();
+    first.flush().await.unwrap();
+    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["open"]))));
+    assert_eq!(third.load(NAME).await, Ok(None));
+    // Its own it can have again.
+    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["open"]))));
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_lifetime() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(folder.path()).unwrap();
+    files.save(NAME, b"record".to_vec(), Duration::ZERO);
+    assert_eq!(files.load(NAME).await, Ok(None));
+    files.touch(NAME, LIFETIME);
+    files.touch("other", LIFETIME);
+    assert_eq!(files.load(NAME).await, Ok(Some(session("record", &[]))));
+    files.save(NAME, b"later".to_vec(), Duration::ZERO);
+    assert_eq!(files.load(NAME).await, Ok(None), "a record has its own lifetime");
+}
+
+/// A crash of the machine may leave half of a write.
+#[tokio::test]
+async fn what_follows_damage_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = SessionFiles::open(folder.path()).unwrap();
+    first.save(NAME, b"record".to_vec(), LIFETIME);
+    first.append(NAME, b"a".to_vec(), LIFETIME).await.unwrap();
+    first.append(NAME, b"b".to_vec(), LIFETIME).await.unwrap();
+    first.release();
+    first.flush().await.unwrap();
+    let path = folder.path().join(NAME);
+    let length = fs::metadata(&path).unwrap().len();
+    fs::File::options().write(true).open(&path).unwrap().set_len(length - 1).unwrap();
+    let second = SessionFiles::open(folder.path()).unwrap();
+    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["a"]))));
+    second.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
+    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["a", "c"]))));
+    fs::write(&path, "something else").unwrap();
+    assert_eq!(second.load(NAME).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_file_has_a_limited_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(folder.path()).unwrap();
+    files.save(NAME, b"record".to_vec(), LIFETIME);
+    for number in 0..20_u8 {
+        files.append(NAME, vec![number; 1024 * 1024], LIFETIME).await.unwrap();
+    }
+    assert!(fs::metadata(folder.path().join(NAME)).unwrap().len() <= 9 * 1024 * 1024);
+    let loaded = files.load(NAME).await.unwrap().unwrap();
+    assert_eq!(loaded.record, b"record");
+    // Half of it is left each time, so at least the last three are.
+    let kept: Vec<_> = loaded.journal.iter().map(|entry| entry[0]).collect();
+    assert!(kept.ends_with(&[17, 18, 19]) && kept.is_sorted() && kept.len() < 9, "{kept:?}");
+}
+
+#[tokio::test]
+async fn the_number_of_open_files_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(folder.path()).unwrap();
+    let names: Vec<_> = (0..200).map(|number| format!("{number:04x}")).collect();
+    for turn in ["a", "b"] {
+        for name in &names {
+            if turn == "a" {
+                files.save(name, name.as_bytes().to_vec(), LIFETIME);
+            }
+            drop(files.append(name, turn.as_bytes().to_vec(), LIFETIME));
+        }
+    }
+    for name in &names {
+        assert_eq!(files.load(name).await, Ok(Some(session(name, &["a", "b"]))));
+    }
+}
+
+#[test]
+fn files_of_sessions_that_have_ended_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = SessionFolder::open(folder.path()).unwrap();
+    files.save("ended", b"record", Duration::ZERO).unwrap();
+    files.save("goes-on", b"record", LIFETIME).unwrap();
+    fs::write(folder.path().join("foreign"), "of somebody else").unwrap();
+    let draft = fs::File::create(folder.path().join("goes-on.0a.new")).unwrap();
+    files.sweep();
+    let names = || {
+        let names = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["foreign", "goes-on", "goes-on.0a.new", "key", "owners"]);
+    draft.set_modified(std::time::SystemTime::now() - Duration::from_secs(2 * 60 * 60)).unwrap();
+    files.sweep();
+    assert_eq!(names(), ["foreign", "goes-on", "key", "owners"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_private_and_their_content_is_secret() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(&folder.path().join("sessions")).unwrap();
+    files.save(NAME, b"swordfish".to_vec(), LIFETIME);
+    files.append(NAME, b"swordfish".to_vec(), LIFETIME).await.unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let sessions = folder.path().join("sessions");
+    assert_eq!((mode(&sessions), mode(&sessions.join("owners"))), (0o700, 0o700));
+    assert_eq!((mode(&sessions.join("key")), mode(&sessions.join(NAME))), (0o600, 0o600));
+    let bytes = fs::read(sessions.join(NAME)).unwrap();
+    assert!(!bytes.windows(9).any(|part| part == b"swordfish"));
+}
+
+#[test]
+fn something_else_in_place_of_the_key_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("key"), "no key").unwrap();
+    assert!(matches!(SessionFiles::open(folder.path()), Err(StoreError::Unusable(_))));
+}
