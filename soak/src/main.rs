@@ -10,6 +10,7 @@ mod client;
 mod client_process;
 mod fault_injector;
 mod fault_log;
+mod gateway;
 mod growth;
 mod ledger;
 mod limits;
@@ -52,6 +53,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Role {
+    /// Many sessions of hosts in front of many servers, through a gateway that is killed in between.
+    Gateway(gateway::Args),
+    /// The process of that gateway.
+    #[command(name = gateway::PROCESS_ROLE, hide = true)]
+    GatewayProcess,
     /// The client process, which the soak starts by itself.
     #[command(name = CLIENT_ROLE, hide = true)]
     Client,
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let passed = match args.role {
         Some(Role::Client) => client::run().map(|()| true),
+        Some(Role::Gateway(args)) => gateway::run(args),
+        Some(Role::GatewayProcess) => gateway::run_process().map(|()| true),
         None => run(&args).map(|report| {
             print!("{report}");
             report.passed()

@@ -44,7 +44,7 @@ enum Task {
     /// `bench recovery` kills and restarts servers during calls instead of measuring speed.
     Bench(bench::Args),
     /// Strike our client with random faults under load, and compare what both sides recorded;
-    /// further arguments go to the soak test.
+    /// further arguments go to the soak test. `soak gateway` does so with many hosts and a gateway.
     Soak(soak::Args),
     /// Change the code of the core, one expression at a time, and see whether its tests notice.
     /// Takes hours.

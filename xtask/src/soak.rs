@@ -11,6 +11,12 @@ pub(crate) struct Args {
     args: Vec<String>,
 }
 
+/// Runs both soak tests for as long as the test command does.
+pub(crate) fn run_all(workspace: &Workspace) -> Result<()> {
+    run(workspace, &Args::default())?;
+    run(workspace, &Args { args: vec!["gateway".to_owned()] })
+}
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     shell::run(shell::cargo(workspace).args(["run", "--package", "bowline-soak", "--"]).args(&args.args))
 }

@@ -124,7 +124,7 @@ impl Step {
             Self::Api => api::check(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => run_interop(workspace),
-            Self::Soak => soak::run(workspace, &soak::Args::default()),
+            Self::Soak => soak::run_all(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::default()),
         }
     }

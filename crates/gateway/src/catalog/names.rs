@@ -1,6 +1,6 @@
 //! Names for the tools and prompts of many servers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::name_owners::NameTable;
 use bowline_proto::tool_names::{Candidate, MAX_NAME, ToolId, with_suffix};
@@ -36,7 +36,7 @@ pub(super) fn expose<'a>(
     unique.dedup();
     let bare: Vec<_> = unique.iter().map(|&(server, name)| candidate(server, "", name)).collect();
     let count_by_name = count(bare.iter().map(|candidate| candidate.name.as_str()));
-    let prefixes: Vec<_> = servers.iter().map(|server| candidate("", server, "").name).collect();
+    let prefixes: HashSet<_> = servers.iter().map(|server| candidate("", server, "").name).collect();
     let mut is_plain = vec![false; unique.len()];
     let candidates: Vec<_> = unique
         .iter()
@@ -54,8 +54,7 @@ pub(super) fn expose<'a>(
         .iter()
         .zip(candidates.iter().zip(&is_plain))
         .map(|(&(server, name), (candidate, is_plain))| {
-            let looks_prefixed =
-                *is_plain && prefixes.iter().any(|prefix| candidate.name.starts_with(prefix.as_str()));
+            let looks_prefixed = *is_plain && has_prefix(&candidate.name, &prefixes);
             let is_clean = candidate.whole
                 && !looks_prefixed
                 && !looks_marked(&candidate.name)
@@ -98,6 +97,12 @@ fn count<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
         *counts.entry(name).or_default() += 1;
     }
     counts
+}
+
+/// Whether a name begins like those of a server, with its name and two underscores.
+fn has_prefix(name: &str, prefixes: &HashSet<String>) -> bool {
+    let ends = name.as_bytes().windows(2).enumerate().filter(|(_, pair)| *pair == b"__");
+    ends.map(|(at, _)| &name[..at + 2]).any(|start| prefixes.contains(start))
 }
 
 /// Whether a name looks like one with a suffix that makes it unique.
@@ -179,6 +184,37 @@ mod tests {
         let joined = exposed(&all);
         assert_eq!(joined[..3], had[..]);
         assert!(joined[3..].iter().all(|name| !had.contains(name)), "{joined:?}");
+    }
+
+    /// What the largest set-up that is expected has: 500 servers with 1,000 tools each.
+    #[test]
+    fn half_a_million_names_are_unique_and_valid() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let parts =
+            ["get", "list", ".", "/", "__", "-", "é", "\u{202e}", "搜索", " ", "issue", "search", "x"];
+        let mut elements: Vec<(String, String)> = Vec::new();
+        for server in 0..500 {
+            for tool in 0..1_000 {
+                let count = random.usize(1..8);
+                let mut name: String = (0..count).map(|_| parts[random.usize(..parts.len())]).collect();
+                if random.u8(..10) == 0 {
+                    name = format!("{name}{}", "long".repeat(30)).chars().take(120).collect();
+                }
+                // Some names are those of many servers, and some of one.
+                let is_common = random.bool();
+                elements.push((format!("s{server}"), if is_common { name } else { format!("{name}{tool}") }));
+            }
+        }
+        let given: Vec<_> = elements.iter().map(|(server, name)| (&**server, &**name)).collect();
+        let configured: Vec<_> = servers(&given).into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let names = expose(&given, &configured, Naming::PlainIfUnique, &mut NameTable::default());
+        let distinct: HashSet<_> = names.values().collect();
+        assert_eq!(distinct.len(), names.len());
+        assert_eq!(names.len(), given.iter().collect::<HashSet<_>>().len());
+        for name in distinct {
+            assert!((1..=MAX_EXPOSED_NAME).contains(&name.len()), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{name}");
+        }
     }
 
     fn name() -> impl Strategy<Value = String> {

@@ -1,0 +1,110 @@
+//! Soak test of the gateway: many sessions of hosts in front of many servers, with faults.
+//!
+//! The gateway is a process of its own, whose memory is measured, and which is killed and started again
+//! during the first half. Hosts and servers are in this process and keep books: every call has a name
+//! that nobody else has. In the end nothing was executed twice, no host got the result of another, no
+//! harmless call has failed, and no session is left.
+
+mod books;
+mod hosts;
+mod process;
+mod servers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use books::Books;
+use process::GatewayProcess;
+use servers::Servers;
+
+pub(crate) use process::run as run_process;
+
+/// Settings of the soak test of the gateway.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long faults and load go on.
+    #[arg(long, default_value_t = 1.0, value_name = "N", value_parser = crate::minutes)]
+    minutes: f64,
+    /// Sessions of hosts.
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    sessions: u32,
+    /// Servers behind the gateway.
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    servers: u32,
+    /// Chooses the faults and calls; printed with the result. The timing is the machine's.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+/// The argument that makes this program the gateway.
+pub(crate) const PROCESS_ROLE: &str = "gateway-process";
+
+/// Runs the soak test, and prints what came of it.
+pub(crate) fn run(args: Args) -> anyhow::Result<bool> {
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    tokio::runtime::Runtime::new()?.block_on(soak(args, seed))
+}
+
+async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
+    let run = Duration::from_secs_f64(args.minutes * 60.0);
+    let books = Arc::new(Books::default());
+    let servers = Arc::new(Servers::start(args.servers, &books).await);
+    let folder = process::StateFolder::create()?;
+    let mut gateway = GatewayProcess::start(&servers.plan(), &folder).await?;
+    let begun = Instant::now();
+    let mut hosts = JoinSet::new();
+    for number in 0..args.sessions {
+        let host = hosts::Host { number, seed, servers: args.servers, url: gateway.url(), end: begun + run };
+        hosts.spawn(host.run(Arc::clone(&books)));
+    }
+    let faults = tokio::spawn(Arc::clone(&servers).inject_faults(seed, begun + run));
+    // Killed during the first half, so that the memory of the second is that of one process.
+    let mut kills = 0;
+    while begun.elapsed() + KILL_INTERVAL < run / 2 {
+        sleep(KILL_INTERVAL).await;
+        gateway = gateway.kill_and_restart(&servers.plan(), &folder).await?;
+        kills += 1;
+    }
+    // Those of processes that were killed, which nobody can end.
+    servers.drop_sessions();
+    sleep((begun + run * 6 / 10).saturating_duration_since(Instant::now())).await;
+    let early = gateway.resident_memory();
+    sleep((begun + run * 9 / 10).saturating_duration_since(Instant::now())).await;
+    let late = gateway.resident_memory();
+    hosts.join_all().await;
+    let injected = faults.await?;
+    ensure!(gateway.stop().await?, "the gateway did not end in good order");
+    let mut violations = books.audit();
+    violations.extend(servers.leftovers());
+    if let Some((early, late)) = early.zip(late)
+        && late > early + early / 4 + MEMORY_ALLOWANCE
+    {
+        violations.push(format!("its memory grew from {early} to {late} kB"));
+    }
+    let totals = books.totals();
+    if totals.harmless < u64::from(args.sessions) || totals.with_effects < u64::from(args.sessions) {
+        violations.push("there were fewer calls of a kind than sessions".to_owned());
+    }
+    println!("seed {seed}: {} sessions, {} servers, {:.1} s", args.sessions, args.servers, run.as_secs_f64());
+    println!("{injected} faults of servers, {kills} kills of the gateway");
+    println!("{totals}");
+    if let Some((early, late)) = early.zip(late) {
+        println!("memory of the gateway: {early} kB, then {late} kB");
+    }
+    for violation in violations.iter().take(MAX_SHOWN_VIOLATIONS) {
+        println!("VIOLATION {violation}");
+    }
+    println!("{}", if violations.is_empty() { "passed" } else { "failed" });
+    Ok(violations.is_empty())
+}
+
+/// The time between two kills of the gateway.
+const KILL_INTERVAL: Duration = Duration::from_secs(10);
+/// How much memory may come and go with what happens to be open, in kilobytes.
+const MEMORY_ALLOWANCE: u64 = 16 * 1024;
+/// How many violations are printed.
+const MAX_SHOWN_VIOLATIONS: usize = 30;

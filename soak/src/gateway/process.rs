@@ -1,0 +1,147 @@
+//! The process of the gateway: how it is started, killed and measured, and what it does.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bowline::Server;
+use bowline_gateway::{FolderCatalog, Gateway, HttpListener, HttpSettings, Naming, SessionFiles};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use super::PROCESS_ROLE;
+
+/// What the process of the gateway is told.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    /// Names and URLs.
+    servers: Vec<(String, String)>,
+    /// Where it listens.
+    address: SocketAddr,
+    state: PathBuf,
+}
+
+/// A folder for what outlives the process, removed at the end.
+pub(super) struct StateFolder(PathBuf);
+
+/// The running process of the gateway.
+pub(super) struct GatewayProcess {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl StateFolder {
+    pub(super) fn create() -> anyhow::Result<Self> {
+        let path =
+            std::env::temp_dir().join(format!("bowline-soak-{}-{:x}", std::process::id(), fastrand::u64(..)));
+        std::fs::create_dir(&path).context("a folder for the state of the gateway")?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for StateFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl GatewayProcess {
+    pub(super) async fn start(servers: &[(String, String)], folder: &StateFolder) -> anyhow::Result<Self> {
+        Self::start_at(servers, &folder.0, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    async fn start_at(
+        servers: &[(String, String)],
+        state: &Path,
+        address: SocketAddr,
+    ) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut child = Command::new(program)
+            .arg(PROCESS_ROLE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting the gateway")?;
+        let plan = Plan { servers: servers.to_vec(), address, state: state.to_owned() };
+        let mut line = serde_json::to_string(&plan)?;
+        line.push('\n');
+        child.stdin.as_mut().context("it has a stdin")?.write_all(line.as_bytes()).await?;
+        let mut address = String::new();
+        let stdout = child.stdout.as_mut().context("it has a stdout")?;
+        BufReader::new(stdout).read_line(&mut address).await?;
+        let address = address.trim().parse().context("the gateway says where it listens")?;
+        Ok(Self { child, address })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Kills the process and starts another one in its place.
+    pub(super) async fn kill_and_restart(
+        mut self,
+        servers: &[(String, String)],
+        folder: &StateFolder,
+    ) -> anyhow::Result<Self> {
+        self.child.kill().await?;
+        Self::start_at(servers, &folder.0, self.address).await
+    }
+
+    /// Its resident memory in kilobytes. `None` if the system cannot tell.
+    pub(super) fn resident_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.trim().parse().ok()
+    }
+
+    /// Ends the process in good order. Returns whether it did.
+    pub(super) async fn stop(mut self) -> anyhow::Result<bool> {
+        drop(self.child.stdin.take());
+        Ok(tokio::time::timeout(STOP_LIMIT, self.child.wait())
+            .await
+            .context("the end of the gateway")??
+            .success())
+    }
+}
+
+/// How long the gateway may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// Is the gateway, until stdin is closed.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let plan: Plan = serde_json::from_str(&line).context("a plan")?;
+    tokio::runtime::Runtime::new()?.block_on(serve(plan))
+}
+
+async fn serve(plan: Plan) -> anyhow::Result<()> {
+    let servers: Result<Vec<_>, _> =
+        plan.servers.iter().map(|(name, url)| Server::http(name, url).build()).collect();
+    let gateway = Gateway::builder(servers?)
+        .naming(Naming::Prefixed)
+        .catalog_cache(FolderCatalog::new(plan.state.join("catalog")))
+        .build();
+    let sessions = SessionFiles::open(&plan.state.join("sessions"))?;
+    let socket = tokio::net::TcpListener::bind(plan.address).await?;
+    println!("{}", socket.local_addr()?);
+    std::io::stdout().flush()?;
+    let listener = HttpListener::tcp(socket, HttpSettings::new().with_session_store(Arc::new(sessions)));
+    let (ended, stop) = tokio::sync::oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        drop(ended);
+    });
+    gateway
+        .serve_hosts(listener, Duration::from_secs(5), async {
+            let _ = stop.await;
+        })
+        .await;
+    Ok(())
+}
