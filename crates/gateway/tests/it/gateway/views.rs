@@ -288,5 +288,8 @@ async fn hosts_with_different_views_share_a_process() {
         assert_eq!(host.error("tools/call", json!({"name": other})).await, refused);
         hosts.push(host);
     }
+    // Lists that were made for a view are not those of a host without one.
+    let mut all = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(all.tools().await, ["get_a", "delete"]);
     assert_eq!((server.runs(), server.executions("get_a"), server.executions("delete")), (1, 1, 1));
 }
