@@ -44,6 +44,19 @@ impl Interrupt {
         }
     }
 
+    /// Hears SIGHUP for a purpose that does not end the process. Where it cannot be told whether the
+    /// signal was ignored at the start, as under `nohup`, it never means that the terminal is gone.
+    pub(crate) fn hear_hangups(&mut self) -> ControllingTerminal {
+        match &mut self.signals {
+            Some(signals) if signals.hears_hangups() => ControllingTerminal::find(),
+            Some(signals) => {
+                signals.hear_hangups_if_unsure();
+                ControllingTerminal { was_there: false }
+            }
+            None => ControllingTerminal { was_there: false },
+        }
+    }
+
     /// Ends the process with `exit` after [`END_GRACE`], unless it has ended by then: writing its
     /// output may block on a reader that does not read.
     pub(crate) fn end_process_soon(mut self, exit: Exit) {
@@ -82,6 +95,29 @@ impl Drop for Interrupt {
     }
 }
 
+/// Tells a SIGHUP of a terminal that is gone from one that somebody sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ControllingTerminal {
+    was_there: bool,
+}
+
+impl ControllingTerminal {
+    /// Looks whether there is a terminal now.
+    pub(crate) fn find() -> Self {
+        Self { was_there: Self::is_there() }
+    }
+
+    /// Whether there was a terminal, and is none any more.
+    pub(crate) fn is_gone(self) -> bool {
+        self.was_there && !Self::is_there()
+    }
+
+    fn is_there() -> bool {
+        // This device can be opened only by processes that have a terminal.
+        cfg!(unix) && std::fs::File::open("/dev/tty").is_ok()
+    }
+}
+
 #[cfg(unix)]
 struct Signals(Vec<(tokio::signal::unix::Signal, Exit)>);
 
@@ -98,6 +134,20 @@ impl Signals {
         let heard = all.into_iter().filter(|(_, exit)| !unix::must_stay_ignored(*exit));
         // A signal that cannot be taken over keeps its default action, which ends the process.
         Self(heard.filter_map(|(kind, exit)| Some((signal(kind).ok()?, exit))).collect())
+    }
+
+    fn hears_hangups(&self) -> bool {
+        self.0.iter().any(|(_, exit)| *exit == Exit::HungUp)
+    }
+
+    /// Hears SIGHUP unless it is known to have been ignored at the start.
+    fn hear_hangups_if_unsure(&mut self) {
+        use tokio::signal::unix::{SignalKind, signal};
+        if unix::process_status().is_err()
+            && let Ok(hangups) = signal(SignalKind::hangup())
+        {
+            self.0.push((hangups, Exit::HungUp));
+        }
     }
 
     async fn next(&mut self) -> Exit {
@@ -128,12 +178,17 @@ mod unix {
             Exit::Quit => 3,
             _ => return false,
         };
-        match std::fs::read_to_string("/proc/self/status") {
+        match process_status() {
             Ok(status) => is_ignored(&status, number),
             // This system cannot tell. Without a terminal, as under `nohup`, there is nothing to
             // restore.
             Err(_) => !(io::stdin().is_terminal() && io::stderr().is_terminal()),
         }
+    }
+
+    /// Returns what the system says about this process, where it does.
+    pub(super) fn process_status() -> io::Result<String> {
+        std::fs::read_to_string("/proc/self/status")
     }
 
     /// Parses the mask of ignored signals, in which signal 1 is the lowest bit.
@@ -166,6 +221,12 @@ impl Signals {
     fn take() -> Self {
         Self
     }
+
+    fn hears_hangups(&self) -> bool {
+        false
+    }
+
+    fn hear_hangups_if_unsure(&mut self) {}
 
     async fn next(&mut self) -> Exit {
         match tokio::signal::ctrl_c().await {

@@ -167,6 +167,11 @@ impl Printer {
         ));
     }
 
+    /// Returns a printer that prints no notes.
+    pub(crate) fn without_notes(&self) -> Self {
+        Self { quiet: true, ..self.clone() }
+    }
+
     /// Prints a note to stderr, for machines as a JSON object on one line.
     pub(crate) fn write_event(&self, text: &str, kind: &str, members: &Value) {
         if !self.is_json() {

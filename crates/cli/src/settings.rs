@@ -77,6 +77,28 @@ impl Settings {
         })
     }
 
+    /// Returns settings that read the configuration files again, as at the start: with the same options
+    /// and the same trust. They print no notes.
+    pub(crate) fn read_again(&self) -> Outcome<Self> {
+        let env = Box::new(env::ProcessEnvironment::read());
+        let files = match &self.files {
+            ConfigFiles::Single(path) => ConfigFiles::Single(path.clone()),
+            ConfigFiles::Layered { .. } => ConfigFiles::find(None, &*env)?,
+        };
+        Ok(Self {
+            command_line: self.command_line.clone(),
+            printer: self.printer.without_notes(),
+            files,
+            project_trust: self.project_trust,
+            handler_args: self.handler_args.clone(),
+            env,
+            pending_closes: PendingCloses::default(),
+            refreshes: RefreshTracker::default(),
+            layers: OnceLock::new(),
+            state: self.state.clone(),
+        })
+    }
+
     /// Returns the configuration files. They are read once, so that what is used is what was
     /// trusted, even if a file changes.
     pub(crate) fn layers(&self) -> Outcome<&Layers> {

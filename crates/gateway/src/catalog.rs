@@ -14,6 +14,7 @@ mod profile;
 mod snapshot;
 mod uris;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub use names::Naming;
 pub use profile::Profile;
 pub(crate) use snapshot::{Snapshot, Target};
 
+use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::view::HostView;
 
 /// One of the lists that a host can request.
@@ -107,8 +109,8 @@ pub(crate) enum Freshness {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
+    profile: Profile,
     view: Arc<HostView>,
-    created: Instant,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -116,6 +118,9 @@ pub(crate) struct Catalog {
 
 #[derive(Debug)]
 struct State {
+    /// The servers that are in the catalog.
+    fleet: Arc<Fleet>,
+    /// In the configured order.
     servers: Vec<Entry>,
     snapshot: Arc<Snapshot>,
     /// Whether a server's lists have changed since the snapshot was made.
@@ -124,29 +129,57 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
-    name: Arc<str>,
+    server: Arc<FleetServer>,
+    /// Since when the server is in the catalog.
+    since: Instant,
     /// `None` until the lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
     freshness: Freshness,
 }
 
 impl Catalog {
-    /// Creates the catalog of a session with a host of this kind and view. What is known of servers
-    /// that the view hides decides about names, and is not shown.
+    /// Creates the catalog of a session with a host of this kind and view, without servers. What is
+    /// known of servers that the view hides decides about names, and is not shown.
     pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile, view: &Arc<HostView>) -> Self {
-        let servers = known.servers().iter().enumerate().map(|(at, server)| Entry {
-            name: server.name.as_str().into(),
-            lists: known.get(at, profile),
-            freshness: Freshness::Pending,
-        });
-        let state = State { servers: servers.collect(), snapshot: Arc::default(), is_outdated: true };
+        let state =
+            State { fleet: Arc::default(), servers: Vec::new(), snapshot: Arc::default(), is_outdated: true };
         Self {
             known: Arc::clone(known),
+            profile,
             view: Arc::clone(view),
-            created: Instant::now(),
             state: Mutex::new(state),
             changes: watch::Sender::default(),
         }
+    }
+
+    /// Takes over the servers of another fleet. What is known of a server that stays is kept. The
+    /// lists of one whose configuration has changed stay until it offers others, so that a host does
+    /// not hear of tools that go and come back.
+    pub(crate) fn set_fleet(&self, fleet: &Arc<Fleet>) {
+        let mut state = self.state.lock();
+        let entries = std::mem::take(&mut state.servers).into_iter();
+        let mut before: HashMap<ServerId, Entry> = entries.map(|entry| (entry.server.id, entry)).collect();
+        let next: Vec<_> = fleet.iter().map(|server| (server, before.remove(&server.id))).collect();
+        state.servers = next
+            .into_iter()
+            .map(|(server, entry)| {
+                entry.unwrap_or_else(|| {
+                    let mut earlier =
+                        before.values().filter(|entry| entry.server.config.name == server.config.name);
+                    let lists = earlier.find_map(|entry| entry.lists.clone());
+                    Entry {
+                        server: Arc::clone(server),
+                        since: Instant::now(),
+                        lists: lists.or_else(|| self.known.get(server, self.profile)),
+                        freshness: Freshness::Pending,
+                    }
+                })
+            })
+            .collect();
+        state.fleet = Arc::clone(fleet);
+        state.is_outdated = true;
+        drop(state);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     /// A catalog with these lists, as if they had been fetched.
@@ -156,9 +189,10 @@ impl Catalog {
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
         let known = Arc::new(KnownLists::new(configured, naming, None));
         let catalog = Self::new(&known, Profile::default(), &Arc::default());
-        for (at, (_, lists)) in servers.iter().enumerate() {
+        catalog.set_fleet(&known.fleet());
+        for (server, (_, lists)) in known.fleet().iter().zip(servers) {
             let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
-            catalog.update(at, ServerFeed { lists, freshness: Freshness::Fresh });
+            catalog.update(server.id, ServerFeed { lists, freshness: Freshness::Fresh });
         }
         catalog
     }
@@ -170,40 +204,43 @@ impl Catalog {
             let servers: Vec<_> = state
                 .servers
                 .iter()
-                .filter_map(|entry| Some((Arc::clone(&entry.name), Arc::clone(entry.lists.as_ref()?))))
+                .filter_map(|entry| Some((Arc::clone(&entry.server), Arc::clone(entry.lists.as_ref()?))))
                 .collect();
-            state.snapshot = self.known.snapshot(&servers, &self.view);
+            state.snapshot = self.known.snapshot(&state.fleet, &servers, &self.view);
             state.is_outdated = false;
         }
         Arc::clone(&state.snapshot)
     }
 
-    /// The servers of the view whose lists are not fresh, and why, in the configured order.
-    pub(crate) fn stale_servers(&self) -> Vec<(Arc<str>, Freshness)> {
+    /// The names of the servers of the view whose lists are not fresh, and why, in the configured order.
+    pub(crate) fn stale_servers(&self) -> Vec<(String, Freshness)> {
         let state = self.state.lock();
-        let shown = state.servers.iter().filter(|entry| self.view.shows_server(&entry.name));
-        let outdated = shown.filter(|entry| entry.freshness != Freshness::Fresh);
-        outdated.map(|entry| (Arc::clone(&entry.name), entry.freshness.clone())).collect()
+        let outdated = state.shown(&self.view).filter(|entry| entry.freshness != Freshness::Fresh);
+        outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
     }
 
     /// Waits until the lists of each server of the view are known, from an earlier session or from the server, or
-    /// the server turned out to be down; at most until the session is `limit` old.
+    /// the server turned out to be down; for each at most until it is in the catalog for `limit`.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
         let mut changes = self.changes.subscribe();
-        let known = async {
-            loop {
-                changes.borrow_and_update();
-                let is_known = |entry: &Entry| {
-                    entry.lists.is_some()
-                        || matches!(entry.freshness, Freshness::Stale(_))
-                        || !self.view.shows_server(&entry.name)
-                };
-                if self.state.lock().servers.iter().all(is_known) || changes.changed().await.is_err() {
-                    return;
-                }
+        loop {
+            changes.borrow_and_update();
+            let Some(until) = self.latest_unknown(limit) else { return };
+            // Another server may have to be waited for when this one no longer is.
+            if matches!(timeout_at(until, changes.changed()).await, Ok(Err(_))) {
+                return;
             }
-        };
-        let _ = timeout_at(self.created + limit, known).await;
+        }
+    }
+
+    /// When the last server need not be waited for any more, or `None` if none has to be.
+    fn latest_unknown(&self, limit: Duration) -> Option<Instant> {
+        let is_unknown =
+            |entry: &&Entry| entry.lists.is_none() && !matches!(entry.freshness, Freshness::Stale(_));
+        let now = Instant::now();
+        let state = self.state.lock();
+        let until = state.shown(&self.view).filter(is_unknown).map(|entry| entry.since + limit);
+        until.filter(|until| *until > now).max()
     }
 
     /// Tells of every change of a list or of its freshness.
@@ -211,15 +248,10 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    /// The lists of the server at this position, if they are known.
-    pub(crate) fn lists_of(&self, at: usize) -> Option<Arc<ServerLists>> {
-        self.state.lock().servers[at].lists.clone()
-    }
-
-    /// Takes over what a connection to the server at this position offers.
-    pub(crate) fn update(&self, at: usize, offered: ServerFeed) {
+    /// Takes over what a connection to a server offers, if the server is in the catalog.
+    pub(crate) fn update(&self, server: ServerId, offered: ServerFeed) {
         let mut state = self.state.lock();
-        let entry = &mut state.servers[at];
+        let Some(entry) = state.find(server) else { return };
         if offered.freshness == Freshness::Pending {
             // What was fetched over an earlier connection is not worse for that.
             if entry.freshness == Freshness::Dormant {
@@ -238,8 +270,21 @@ impl Catalog {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Says that the server at this position is connected to when it is called.
-    pub(crate) fn set_dormant(&self, at: usize) {
-        self.state.lock().servers[at].freshness = Freshness::Dormant;
+    /// Says that a server is connected to when it is called.
+    pub(crate) fn set_dormant(&self, server: ServerId) {
+        if let Some(entry) = self.state.lock().find(server) {
+            entry.freshness = Freshness::Dormant;
+        }
+    }
+}
+
+impl State {
+    /// The servers that a view shows.
+    fn shown<'a>(&'a self, view: &'a HostView) -> impl Iterator<Item = &'a Entry> {
+        self.servers.iter().filter(|entry| view.shows_server(&entry.server.config.name))
+    }
+
+    fn find(&mut self, server: ServerId) -> Option<&mut Entry> {
+        self.servers.iter_mut().find(|entry| entry.server.id == server)
     }
 }

@@ -10,8 +10,8 @@ use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
 
 /// Returns the command that a person runs to log in with these scopes in addition to the granted
-/// ones.
-pub(crate) type LoginCommand = dyn Fn(&[String]) -> String + Send + Sync;
+/// ones, or `None` if a login cannot help.
+pub(crate) type LoginCommand<'a> = dyn Fn(&[String]) -> Option<String> + Send + Sync + 'a;
 
 /// State of the connection when a call has failed.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct ConnectionState<'a> {
     pub(crate) outage: Option<Duration>,
     /// How long a call waits for an unreachable server.
     pub(crate) reconnect_wait: Duration,
-    pub(crate) login_command: Option<&'a LoginCommand>,
+    pub(crate) login_command: Option<&'a LoginCommand<'a>>,
 }
 
 impl<'a> ConnectionState<'a> {
@@ -30,7 +30,7 @@ impl<'a> ConnectionState<'a> {
         client: &Client,
         status: &'a Status,
         reconnect_wait: Duration,
-        login_command: Option<&'a LoginCommand>,
+        login_command: Option<&'a LoginCommand<'a>>,
     ) -> Self {
         let health = client.health();
         let outage = match (health.connected_since, health.last_fault) {
@@ -93,8 +93,7 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
         if !scopes.is_empty() {
             facts.insert("scopes".into(), json!(scopes));
         }
-        if let Some(login) = standing.login_command {
-            let command = login(&scopes);
+        if let Some(command) = standing.login_command.and_then(|login| login(&scopes)) {
             // A model that reads this cannot log in, but it can say who can.
             message = format!("{message}; a person has to run `{command}`");
             facts.insert("login".into(), command.into());
@@ -304,7 +303,7 @@ mod tests {
     // SC-03
     #[test]
     fn a_login_that_would_help_is_named() {
-        let run = |scopes: &[String]| format!("login docs {}", scopes.join("+"));
+        let run = |scopes: &[String]| Some(format!("login docs {}", scopes.join("+")));
         let refused = |code, header: &str| {
             let fault =
                 Fault::before_sending(Cause::LoginRequired { code, challenge: vec![header.to_owned()] });

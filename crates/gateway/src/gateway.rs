@@ -16,7 +16,6 @@ mod stateless;
 mod subscriptions;
 mod upstream;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use bowline_server::{Host, HttpListener};
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
-use crate::error_response::LoginCommand;
+use crate::fleet::Reload;
 use crate::view::Views;
 use connections::Connections;
 use session::HostSession;
@@ -55,6 +54,7 @@ pub use lists::STALE_SERVERS;
 /// - Hosts of revision 2026-07-28 have no session. Those of the same name, version and capabilities
 ///   share connections. What a server asks because of a call is the `input_required` result of that
 ///   call, which goes on when the host sends its answers.
+/// - The servers can be replaced by others while hosts are served; see [`Gateway::reload`].
 /// - A host with a view ([`GatewayBuilder::view`]) sees a part of the servers, and reaches nothing
 ///   else. Only those servers are connected to for it.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
@@ -73,11 +73,12 @@ pub struct GatewayBuilder {
     input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
-    login_commands: HashMap<String, Arc<LoginCommand>>,
+    login_command: Arc<LoginCommands>,
 }
 
 type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
+type LoginCommands = dyn Fn(&Server, &[String]) -> Option<String> + Send + Sync;
 
 struct Shared {
     known: Arc<KnownLists>,
@@ -88,14 +89,14 @@ struct Shared {
     input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
-    login_commands: HashMap<String, Arc<LoginCommand>>,
+    login_command: Arc<LoginCommands>,
 }
 
 impl Gateway {
     /// Begins a gateway in front of these servers. Disabled ones are left out.
     pub fn builder(servers: impl IntoIterator<Item = Server>) -> GatewayBuilder {
         GatewayBuilder {
-            servers: servers.into_iter().filter(|server| server.enabled).collect(),
+            servers: servers.into_iter().collect(),
             views: Views::default(),
             naming: Naming::default(),
             cache: None,
@@ -104,8 +105,30 @@ impl Gateway {
             input_timeout: INPUT_TIMEOUT,
             client_builder: Arc::new(|server: Server| Client::builder(server)),
             observer: Arc::new(|_: &ConnectionEvent| {}),
-            login_commands: HashMap::new(),
+            login_command: Arc::new(|_: &Server, _: &[String]| None),
         }
+    }
+
+    /// Takes over another set of servers while hosts are served. Disabled servers are left out.
+    ///
+    /// # Behavior
+    /// - A server that is equal to one of before stays as it is: its connections, lists,
+    ///   subscriptions and calls go on, and it is sent nothing.
+    /// - A server that is new or has changed is connected to, for each session as at its beginning.
+    ///   Subscriptions of hosts to one that has changed are restored. Hosts are told of the lists
+    ///   that differ.
+    /// - Calls that are open on a server that has changed or was removed go on over the old
+    ///   connection, which is closed after its last call, at the latest after
+    ///   [`GatewayBuilder::drain_timeout`]. Calls that come later go to the server as it is
+    ///   configured now.
+    /// - No tool or prompt ever gets a name that another one had.
+    ///
+    /// It returns at once, and requests that arrive from then on see the new servers. It must be
+    /// called within the runtime that serves the hosts.
+    pub fn reload(&self, servers: impl IntoIterator<Item = Server>) -> Reload {
+        let (reload, lost) = self.0.known.reload(servers.into_iter().collect());
+        self.0.connections.retire(&lost, self.0.drain_timeout);
+        reload
     }
 
     /// Serves a host until it ends its session and has its responses, or until it can no longer be
@@ -191,8 +214,8 @@ impl GatewayBuilder {
         self
     }
 
-    /// Sets how long requests that are open when the host closes its end may still be answered
-    /// (default 30 s).
+    /// Sets how long requests that are open when the host closes its end may still be answered, and
+    /// those that are open on a server when [`Gateway::reload`] changes or removes it (default 30 s).
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
@@ -221,14 +244,14 @@ impl GatewayBuilder {
         self
     }
 
-    /// Sets the command that a person runs to log in to a server with these scopes in addition to
-    /// the granted ones. The host is told of it when that would help.
+    /// Sets the function that returns the command which a person runs to log in to a server with
+    /// these scopes in addition to the granted ones, or `None` if a login cannot help. The host is
+    /// told of it when that would help.
     pub fn login_command(
         mut self,
-        server: impl Into<String>,
-        command: impl Fn(&[String]) -> String + Send + Sync + 'static,
+        command: impl Fn(&Server, &[String]) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.login_commands.insert(server.into(), Arc::new(command));
+        self.login_command = Arc::new(command);
         self
     }
 
@@ -243,14 +266,14 @@ impl GatewayBuilder {
             input_timeout: self.input_timeout,
             client_builder: self.client_builder,
             observer: self.observer,
-            login_commands: self.login_commands,
+            login_command: self.login_command,
         }))
     }
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("servers", &self.known.servers().len()).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("servers", &self.known.fleet().iter().len()).finish_non_exhaustive()
     }
 }
 

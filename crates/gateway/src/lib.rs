@@ -44,6 +44,7 @@
 mod catalog;
 mod error_response;
 mod exposed_result;
+mod fleet;
 mod forwarded_call;
 mod gateway;
 mod handshake;
@@ -63,6 +64,7 @@ pub use bowline_server::{
     Host, HttpListener, HttpSettings, IdleWatch, SessionStore, SessionStoreFuture, StoredSession,
 };
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
+pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use relay::Relay;
 pub use session_files::SessionFiles;

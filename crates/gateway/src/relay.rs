@@ -45,7 +45,7 @@ pub struct Relay {
     records: Option<PathBuf>,
     negotiations: Option<Arc<dyn NegotiationCache>>,
     auth: Option<Auth>,
-    login_command: Option<Arc<error_response::LoginCommand>>,
+    login_command: Option<Arc<error_response::LoginCommand<'static>>>,
     on_denied: DeniedCallback,
 }
 
@@ -115,7 +115,7 @@ impl Relay {
     /// Sets the command that a person runs to log in with these scopes in addition to the granted
     /// ones. The host is told of it when that would help.
     pub fn login_command(mut self, command: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Self {
-        self.login_command = Some(Arc::new(command));
+        self.login_command = Some(Arc::new(move |scopes: &[String]| Some(command(scopes))));
         self
     }
 

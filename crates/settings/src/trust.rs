@@ -93,6 +93,11 @@ impl TrustRecords {
         Self { folder: state.join("trust"), home }
     }
 
+    /// Returns the folder of the records, which need not exist. It is modified with each record.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns what the records say about the file.
     pub fn state_of(&self, file: &ProjectFile) -> TrustState {
         if self.exposure().is_some() {

@@ -46,6 +46,9 @@ changed. A server that is down keeps its place in the lists, whose `_meta` says 
 A name that two servers have is prefixed with the name of its server, as in `docs__search`. Names are at most 50 \
 characters of A-Z a-z 0-9 _ -, so that every model accepts them behind the prefix of every host.
 
+A changed configuration is taken over while it runs, and on SIGHUP at once: servers that are as before are not touched, and \
+hosts keep their sessions. A file that is not valid changes nothing, and a note says why.
+
 A view shows a host a part of the servers, and nothing else can be reached through it. It is defined as [views.NAME] in \
 your configuration, and selected with --view, or over HTTP by the path /mcp/NAME or by the token of the view.
 

@@ -14,16 +14,16 @@ mod front;
 #[path = "serve/front_absent.rs"]
 mod front;
 mod listen;
+mod reload;
 mod unit;
 mod views;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
-use super::serving::{Serving, refuse_trust_for_one_run};
+use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
 use crate::args::{ListenArgs, ServeArgs, UnitKind};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -33,34 +33,24 @@ use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
+use reload::{ConfigWatch, ReadConfig, Reloader};
 use unit::ServiceState;
 use views::ViewMap;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
     let printer = &settings.printer;
-    let selected = settings.select_servers(&args.servers)?;
-    for skipped in selected.skipped.iter().filter(|skipped| skipped.detail.is_some()) {
-        printer.note(&format!("`{}` is left out; see `bowline config check`", skipped.name));
-    }
-    let enabled: Vec<_> = selected.servers.into_iter().filter(|server| server.enabled).collect();
-    if enabled.is_empty() {
-        return Err(Failure::usage_hint(
-            "no server can be served",
-            "see `bowline status` for what is configured, and why it is left out",
-        ));
-    }
-    let views = views::configured(settings)?;
+    let watch = ConfigWatch::new(settings);
+    let config = ReadConfig::read(&args, settings)?;
+    config.left_out_notes(None).iter().for_each(|note| printer.note(note));
+    let served = (&config.servers[..], &config.views);
     if let Some(view) = &args.view {
-        views::check_selected(view, &views, settings)?;
+        views::check_selected(view, &config.views, settings)?;
     }
     if let Some(kind) = args.print_unit {
         return print_unit(kind, &args.listen, settings);
     }
-    if args.stdio
-        && !args.alone
-        && front::run(&args, settings, (&enabled, &views)).await == FrontOutcome::Served
-    {
+    if args.stdio && !args.alone && front::run(&args, settings, served).await == FrontOutcome::Served {
         stderr::drain();
         return Ok(Exit::Ok);
     }
@@ -69,22 +59,35 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         detached::leave_terminal();
     }
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
-    let serving = Serving::new(printer);
-    let listener =
-        if args.stdio { None } else { Some(listen::open(&args.listen, settings, (&enabled, &views)).await?) };
+    let mut serving = Serving::new(printer);
+    let hangups = serving.take_hangups();
+    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, served).await?) };
     #[cfg(unix)]
-    let _pid_file = record_daemon(&args, settings, (&enabled, &views))?;
+    let pid_file = record_daemon(&args, settings, served)?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     unit::notify(&*settings.env, ServiceState::Ready);
-    let Configured { gateway, logins } = build_gateway((enabled, views), &args, settings, &serving);
+    let gateway = build_gateway(served, &args, settings, &serving);
+    let logins: LoginCommands = reload::login_commands(settings, served.0).into_iter().collect();
+    let reloads = Reloader {
+        args: &args,
+        settings,
+        gateway: gateway.clone(),
+        logins: logins.clone(),
+        hangups,
+        watch,
+        current: config,
+        #[cfg(unix)]
+        pid_file,
+    };
     match listener {
         None => {
             let host = match &args.view {
                 Some(view) => Host::stdio().with_view(view),
                 None => Host::stdio(),
             };
-            serving.drive(logins, |stop| async move { gateway.serve(host, stop).await }).await;
+            let run = |stop| async move { reloads.run_while(gateway.serve(host, stop)).await };
+            serving.drive(logins, run).await;
         }
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
@@ -101,7 +104,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
                     stop.await;
                     unit::notify(environment, ServiceState::Stopping);
                 };
-                gateway.serve_hosts(http, drain, stop).await;
+                reloads.run_while(gateway.serve_hosts(http, drain, stop)).await;
             };
             serving.drive(logins, run).await;
         }
@@ -188,44 +191,30 @@ fn record_daemon(
         .map_err(|error| Failure::usage(format!("cannot write beside {}: {error}", socket.display())))
 }
 
-/// A gateway, and the commands that log in to its servers.
-struct Configured {
-    gateway: Gateway,
-    logins: HashMap<String, String>,
-}
-
 fn build_gateway(
-    (servers, views): (Vec<bowline::Server>, ViewMap),
+    (servers, views): (&[bowline::Server], &ViewMap),
     args: &ServeArgs,
     settings: &Settings,
     serving: &Serving<'_>,
-) -> Configured {
+) -> Gateway {
     let folders = settings.folders();
     session::sweep_orphans(folders.process_records.clone());
     // Nobody is asked to log in: the terminal, if there is one, belongs to the host.
     let auth = settings.track_refreshes(settings.login_settings().lazy_auth());
-    let login = |server: &bowline::Server| {
-        settings.command_line.login_command(server).map(|command| (server.name.clone(), command))
-    };
-    let logins: HashMap<_, _> = servers.iter().filter_map(login).collect();
     let naming = if args.prefix { Naming::Prefixed } else { Naming::PlainIfUnique };
     let catalog = folders.catalog.clone();
-    let mut builder = Gateway::builder(servers)
+    let command_line = settings.command_line.clone();
+    let builder = Gateway::builder(servers.iter().cloned())
         .naming(naming)
         .on_connection_event(serving.event_callback())
+        .login_command(move |server, scopes| Some(with_scopes(&command_line.login_command(server)?, scopes)))
         .client_builder(move |server| {
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
-    for (name, view) in views {
-        builder = builder.view(&name, view);
+    let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
+    match catalog {
+        Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),
+        None => builder.build(),
     }
-    for (server, command) in &logins {
-        let command = command.clone();
-        builder = builder.login_command(server, move |scopes| with_scopes(&command, scopes));
-    }
-    if let Some(folder) = catalog {
-        builder = builder.catalog_cache(FolderCatalog::new(folder));
-    }
-    Configured { gateway: builder.build(), logins }
 }

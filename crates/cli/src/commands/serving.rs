@@ -8,10 +8,12 @@ use std::sync::Arc;
 use bowline::auth::missing_scopes;
 use bowline::{Cause, ConnectionEvent, ConnectionEventKind, Fault};
 use bowline_settings::ProjectTrust;
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{ControllingTerminal, Interrupt};
 use crate::print::{Printer, units};
 use crate::suggested_command::with_scopes;
 
@@ -19,8 +21,30 @@ use crate::suggested_command::with_scopes;
 pub(super) struct Serving<'a> {
     printer: &'a Printer,
     interrupt: Interrupt,
+    hangups: Option<(Arc<Notify>, ControllingTerminal)>,
     reporter: mpsc::Sender<Report>,
     reports: mpsc::Receiver<Report>,
+}
+
+/// The commands that log in, by server, where a login can help. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoginCommands(Arc<Mutex<HashMap<String, String>>>);
+
+impl LoginCommands {
+    /// Replaces all commands.
+    pub(super) fn set(&self, commands: HashMap<String, String>) {
+        *self.0.lock() = commands;
+    }
+
+    fn get(&self, server: &str) -> Option<String> {
+        self.0.lock().get(server).cloned()
+    }
+}
+
+impl FromIterator<(String, String)> for LoginCommands {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(commands: I) -> Self {
+        Self(Arc::new(Mutex::new(commands.into_iter().collect())))
+    }
 }
 
 /// Something to note.
@@ -37,7 +61,15 @@ impl<'a> Serving<'a> {
     /// Listens for signals from now on.
     pub(super) fn new(printer: &'a Printer) -> Self {
         let (reporter, reports) = mpsc::channel(REPORT_QUEUE_CAPACITY);
-        Self { printer, interrupt: Interrupt::listen(), reporter, reports }
+        Self { printer, interrupt: Interrupt::listen(), hangups: None, reporter, reports }
+    }
+
+    /// From now on SIGHUP does not end it, unless it comes from a terminal that is gone. The result is
+    /// notified instead.
+    pub(super) fn take_hangups(&mut self) -> Arc<Notify> {
+        let hangups = Arc::<Notify>::default();
+        self.hangups = Some((Arc::clone(&hangups), self.interrupt.hear_hangups()));
+        hangups
     }
 
     /// Notes events of connections. One is dropped if the queue is full.
@@ -59,14 +91,12 @@ impl<'a> Serving<'a> {
     /// Runs until the future of `run` ends. A signal ends it in order. The same signal again, as a
     /// person sends it, ends it at once. A different signal does not: hosts send SIGINT and right
     /// after it SIGTERM.
-    ///
-    /// `login_commands` are the commands that log in, by server.
     pub(super) async fn drive<F: Future<Output = ()>>(
         self,
-        login_commands: HashMap<String, String>,
+        login_commands: LoginCommands,
         run: impl FnOnce(Stop) -> F,
     ) {
-        let Self { printer, mut interrupt, reporter, mut reports } = self;
+        let Self { printer, mut interrupt, hangups, reporter, mut reports } = self;
         let (stop, stopped) = oneshot::channel::<()>();
         let mut stop = Some(stop);
         let mut first = None;
@@ -80,14 +110,18 @@ impl<'a> Serving<'a> {
                 biased;
                 Some(report) = reports.recv() => notes.note(&report),
                 () = &mut run => break,
-                exit = interrupt.next() => match stop.take() {
-                    Some(stop) => {
+                exit = interrupt.next() => match (&hangups, stop.take()) {
+                    (Some((hangups, terminal)), still) if exit == Exit::HungUp && !terminal.is_gone() => {
+                        stop = still;
+                        hangups.notify_one();
+                    }
+                    (_, Some(stop)) => {
                         first = Some(exit);
                         // It may already be ending.
                         let _ = stop.send(());
                     }
-                    None if first == Some(exit) => break,
-                    None => {}
+                    (_, None) if first == Some(exit) => break,
+                    (_, None) => {}
                 },
             }
         }
@@ -109,8 +143,7 @@ struct StatusNotes<'a> {
     printer: &'a Printer,
     /// Servers that were noted as unreachable.
     down: HashSet<Arc<str>>,
-    /// Commands that log in, by server, where a login can help.
-    login_commands: HashMap<String, String>,
+    login_commands: LoginCommands,
     /// Last note about a denied call. Hosts retry, and the same note is printed once.
     last_denial: Option<String>,
 }
@@ -166,7 +199,7 @@ impl StatusNotes<'_> {
         let scopes = scopes.unwrap_or_default();
         self.login_commands
             .get(server)
-            .map(|command| format!("\nrun `{}`", with_scopes(command, &scopes)))
+            .map(|command| format!("\nrun `{}`", with_scopes(&command, &scopes)))
             .unwrap_or_default()
     }
 }

@@ -46,6 +46,8 @@ mod serve;
 mod serve_activation;
 #[cfg(unix)]
 mod serve_front;
+#[cfg(unix)]
+mod serve_reload;
 mod serve_restart;
 #[cfg(unix)]
 mod serve_views;

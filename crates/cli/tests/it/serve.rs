@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::time::timeout;
 
 use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
-use crate::context::{Context, snapshot};
+use crate::context::{Command, Context, snapshot};
 use crate::status::{http_entry, stdio_entry};
 
 const CATALOG: &str =
@@ -92,17 +92,25 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn start(context: &Context, args: &[&str]) -> Self {
-        let mut command = context.bowline([&["serve"], args].concat());
+        Self::start_command(context.bowline([&["serve"], args].concat()))
+    }
+
+    pub(crate) fn start_command(mut command: Command) -> Self {
         command.stderr(std::process::Stdio::piped());
         let mut child = command.spawn_async().expect("bowline starts");
         let stderr = BufReader::new(child.stderr.take().expect("piped")).lines();
         Self { child, stderr }
     }
 
+    /// The next line on stderr.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = timeout(TEST_TIMEOUT, self.stderr.next_line()).await.expect("a line in time");
+        line.expect("text").expect("a line")
+    }
+
     /// The next note.
     pub(crate) async fn note(&mut self) -> String {
-        let line = timeout(TEST_TIMEOUT, self.stderr.next_line()).await.expect("a note in time");
-        line.expect("text").expect("a note").strip_prefix("note: ").expect("a note").to_owned()
+        self.line().await.strip_prefix("note: ").expect("a note").to_owned()
     }
 
     /// The URL that the first note names.
@@ -117,11 +125,23 @@ impl Gateway {
         self.child.kill().await.expect("it runs");
     }
 
+    /// Sends a signal.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = crate::context::to_pid(self.child.id().expect("it runs"));
+        rustix::process::kill_process(id, signal).expect("it runs");
+    }
+
+    /// Waits for the end of the process.
+    #[cfg(unix)]
+    pub(crate) async fn wait(&mut self) -> std::process::ExitStatus {
+        timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it ends")
+    }
+
     #[cfg(unix)]
     pub(crate) async fn terminate(mut self) -> std::process::ExitStatus {
-        let id = crate::context::to_pid(self.child.id().expect("it runs"));
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
-        timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it ends")
+        self.signal(rustix::process::Signal::TERM);
+        self.wait().await
     }
 }
 

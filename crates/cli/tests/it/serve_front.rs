@@ -2,6 +2,7 @@
 
 mod daemons;
 mod recovery;
+mod reload;
 mod views;
 
 use std::os::unix::fs::PermissionsExt as _;

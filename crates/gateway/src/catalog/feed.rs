@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::{Freshness, KnownLists, ListKind, Profile, ServerLists};
+use crate::fleet::FleetServer;
 
 /// What a server offers over one connection.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +28,7 @@ impl ServerFeed {
 /// Where what a server offers is written to.
 pub(crate) struct FeedTarget {
     pub(crate) known: Arc<KnownLists>,
-    /// The position of the server.
-    pub(crate) at: usize,
+    pub(crate) server: Arc<FleetServer>,
     /// What the server may know of the host.
     pub(crate) profile: Profile,
     pub(crate) lists: watch::Sender<ServerFeed>,
@@ -44,7 +44,7 @@ impl FeedTarget {
         let lists = match earlier {
             Some(earlier) if *earlier == lists => earlier,
             Some(_) => Arc::new(lists),
-            None => self.known.remember(self.at, self.profile, Arc::new(lists)),
+            None => self.known.remember(&self.server, self.profile, Arc::new(lists)),
         };
         self.lists.send_replace(ServerFeed { lists: Some(lists), freshness: Freshness::Fresh });
     }

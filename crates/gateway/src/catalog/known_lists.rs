@@ -6,15 +6,18 @@ use std::sync::Arc;
 use bowline::Server;
 use bowline::negotiation::ServerKey;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
+use crate::fleet::{Fleet, FleetServer, Reload, ServerId, ServerIds};
 use crate::view::HostView;
 
-/// What the servers offered to earlier sessions, by the kind of host.
+/// The configured servers, and what they offered to earlier sessions, by the kind of host.
 #[derive(Debug)]
 pub(crate) struct KnownLists {
-    servers: Vec<Server>,
+    /// Changed only while `state` is locked.
+    fleet: watch::Sender<Arc<Fleet>>,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
     state: Mutex<State>,
@@ -22,18 +25,26 @@ pub(crate) struct KnownLists {
 
 #[derive(Debug)]
 struct State {
-    lists: HashMap<(usize, Profile), Arc<ServerLists>>,
-    /// The servers that have asked a host of a kind something.
-    asking: HashSet<(usize, Profile)>,
-    /// Which tool had which plain name.
+    ids: ServerIds,
+    /// Of servers of the fleet only.
+    lists: HashMap<(ServerId, Profile), Arc<ServerLists>>,
+    /// The servers of the fleet that have asked a host of a kind something.
+    asking: HashSet<(ServerId, Profile)>,
+    /// Which tool had which plain name. A reload forgets nothing of it.
     owners: NameOwners,
-    /// The latest snapshot of each view, by its name, and what it was made of: sessions that see the
-    /// same share it.
-    latest: HashMap<Box<str>, (Vec<NamedLists>, Arc<Snapshot>)>,
+    /// The latest snapshot of each view, by its name: sessions that see the same share it.
+    latest: HashMap<Box<str>, LatestSnapshot>,
 }
 
-/// The lists of a server, with its name.
-type NamedLists = (Arc<str>, Arc<ServerLists>);
+#[derive(Debug)]
+struct LatestSnapshot {
+    fleet: Arc<Fleet>,
+    made_of: Vec<OfferedLists>,
+    snapshot: Arc<Snapshot>,
+}
+
+/// A server, and its lists.
+pub(super) type OfferedLists = (Arc<FleetServer>, Arc<ServerLists>);
 
 /// Most lists in memory. Each is that of one server for one kind of host.
 const MAX_LISTS: usize = 1_000;
@@ -41,35 +52,74 @@ const MAX_LISTS: usize = 1_000;
 impl KnownLists {
     /// Begins with what the cache has.
     pub(crate) fn new(servers: Vec<Server>, naming: Naming, cache: Option<Arc<dyn CatalogCache>>) -> Self {
+        let mut ids = ServerIds::default();
+        let fleet = Arc::new(Fleet::default().reload(servers, &mut ids).fleet);
         let owners = cache.as_ref().map(|cache| cache.load_names()).unwrap_or_default();
-        let state = State { lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
-        Self { servers, naming, cache, state: Mutex::new(state) }
+        let state =
+            State { ids, lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
+        Self { fleet: watch::Sender::new(fleet), naming, cache, state: Mutex::new(state) }
     }
 
-    /// The servers, in the configured order.
-    pub(crate) fn servers(&self) -> &[Server] {
-        &self.servers
+    /// The configured servers.
+    pub(crate) fn fleet(&self) -> Arc<Fleet> {
+        Arc::clone(&self.fleet.borrow())
     }
 
-    /// What the server at this position offered to the last host of this kind.
-    pub(super) fn get(&self, at: usize, profile: Profile) -> Option<Arc<ServerLists>> {
-        let known = self.state.lock().lists.get(&(at, profile)).cloned();
+    /// Tells of every other fleet.
+    pub(crate) fn watch_fleet(&self) -> watch::Receiver<Arc<Fleet>> {
+        self.fleet.subscribe()
+    }
+
+    /// Takes over these servers. Returns what has changed, and the ids that are no longer in use.
+    pub(crate) fn reload(&self, servers: Vec<Server>) -> (Reload, Vec<ServerId>) {
+        let mut state = self.state.lock();
+        let before = self.fleet();
+        let change = before.reload(servers, &mut state.ids);
+        if !change.is_different {
+            return (change.reload, Vec::new());
+        }
+        let fleet = Arc::new(change.fleet);
+        for lost in &change.lost {
+            // A server that is reached as before offers what it did, until it says otherwise.
+            let successor = fleet.find(&lost.config.name).filter(|next| is_reached_alike(lost, next));
+            state.hand_over(lost.id, successor.map(|next| next.id));
+        }
+        state.latest.clear();
+        self.fleet.send_replace(fleet);
+        (change.reload, change.lost.iter().map(|lost| lost.id).collect())
+    }
+
+    /// What a server offered to the last host of this kind.
+    pub(crate) fn get(&self, server: &FleetServer, profile: Profile) -> Option<Arc<ServerLists>> {
+        let known = self.state.lock().lists.get(&(server.id, profile)).cloned();
         known.or_else(|| {
-            let lists = Arc::new(self.cache.as_ref()?.load(&self.key(at, profile))?);
-            self.state.lock().insert(at, profile, Arc::clone(&lists));
+            let lists = Arc::new(self.cache.as_ref()?.load(&key(server, profile))?);
+            let mut state = self.state.lock();
+            if self.fleet.borrow().contains(server.id) {
+                state.insert(server.id, profile, Arc::clone(&lists));
+            }
             Some(lists)
         })
     }
 
     /// Remembers what a server offers, and returns the same lists, shared with other sessions if
     /// they have them.
-    pub(super) fn remember(&self, at: usize, profile: Profile, lists: Arc<ServerLists>) -> Arc<ServerLists> {
+    pub(super) fn remember(
+        &self,
+        server: &FleetServer,
+        profile: Profile,
+        lists: Arc<ServerLists>,
+    ) -> Arc<ServerLists> {
+        let of = (server.id, profile);
         let mut state = self.state.lock();
+        if !self.fleet.borrow().contains(server.id) {
+            return lists;
+        }
         let mut lists = lists;
-        if state.asking.contains(&(at, profile)) {
+        if state.asking.contains(&of) {
             Arc::make_mut(&mut lists).has_asked = true;
         }
-        if let Some(known) = state.lists.get(&(at, profile)) {
+        if let Some(known) = state.lists.get(&of) {
             if known.has_asked && !lists.has_asked {
                 Arc::make_mut(&mut lists).has_asked = true;
             }
@@ -77,56 +127,62 @@ impl KnownLists {
                 return Arc::clone(known);
             }
         }
-        state.insert(at, profile, Arc::clone(&lists));
+        state.insert(server.id, profile, Arc::clone(&lists));
         drop(state);
-        self.save(at, profile, &lists);
+        self.save(server, profile, &lists);
         lists
     }
 
     /// Remembers that a server has asked a host of this kind something.
-    pub(crate) fn remember_question(&self, at: usize, profile: Profile) {
+    pub(crate) fn remember_question(&self, server: &FleetServer, profile: Profile) {
+        let of = (server.id, profile);
         let mut state = self.state.lock();
-        if !state.asking.insert((at, profile)) {
+        if !self.fleet.borrow().contains(server.id) || !state.asking.insert(of) {
             return;
         }
-        let Some(known) = state.lists.get_mut(&(at, profile)).filter(|known| !known.has_asked) else {
+        let Some(known) = state.lists.get_mut(&of).filter(|known| !known.has_asked) else {
             return;
         };
         Arc::make_mut(known).has_asked = true;
         let lists = Arc::clone(known);
         drop(state);
-        self.save(at, profile, &lists);
+        self.save(server, profile, &lists);
     }
 
-    fn save(&self, at: usize, profile: Profile, lists: &Arc<ServerLists>) {
+    fn save(&self, server: &FleetServer, profile: Profile, lists: &Arc<ServerLists>) {
         if let Some(cache) = self.cache.clone() {
-            let (key, lists) = (self.key(at, profile), Arc::clone(lists));
+            let (key, lists) = (key(server, profile), Arc::clone(lists));
             tokio::task::spawn_blocking(move || cache.save(&key, &lists));
         }
     }
 
-    /// The merged lists of these servers, as far as the view shows them. Sessions with the same lists
-    /// and view get the same snapshot.
-    pub(super) fn snapshot(&self, servers: &[NamedLists], view: &HostView) -> Arc<Snapshot> {
+    /// The merged lists of these servers of a fleet, as far as the view shows them. Sessions with the
+    /// same lists and view get the same snapshot.
+    pub(super) fn snapshot(
+        &self,
+        fleet: &Arc<Fleet>,
+        servers: &[OfferedLists],
+        view: &HostView,
+    ) -> Arc<Snapshot> {
         let mut state = self.state.lock();
-        if let Some((made_of, snapshot)) = state.latest.get(view.name())
-            && made_of.len() == servers.len()
-            && made_of.iter().zip(servers).all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
+        if let Some(latest) = state.latest.get(view.name())
+            && latest.is_made_of(fleet, servers)
         {
-            return Arc::clone(snapshot);
+            return Arc::clone(&latest.snapshot);
         }
-        let configured: Vec<_> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let configured: Vec<_> = fleet.iter().map(|server| server.config.name.as_str()).collect();
         let exposed: Vec<_> = servers
             .iter()
-            .filter_map(|(name, lists)| {
-                let server = self.servers.iter().find(|server| *server.name == **name)?;
-                Some(ExposedLists::new(name, lists, &server.exposure))
+            .map(|(server, lists)| {
+                ExposedLists::new(&server.config.name.as_str().into(), lists, &server.config.exposure)
             })
             .collect();
         let before = state.owners.len();
         let naming = (self.naming, &mut state.owners);
         let snapshot = Arc::new(Snapshot::build(&exposed, &configured, naming, view));
-        state.latest.insert(view.name().into(), (servers.to_vec(), Arc::clone(&snapshot)));
+        let (fleet, made_of) = (Arc::clone(fleet), servers.to_vec());
+        let latest = LatestSnapshot { fleet, made_of, snapshot: Arc::clone(&snapshot) };
+        state.latest.insert(view.name().into(), latest);
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);
         if let (Some(cache), Some(owners)) = (self.cache.clone(), new_owners) {
@@ -134,18 +190,117 @@ impl KnownLists {
         }
         snapshot
     }
-
-    fn key(&self, at: usize, profile: Profile) -> CatalogKey {
-        CatalogKey { server: ServerKey::from_server(&self.servers[at]), profile }
-    }
 }
 
 impl State {
-    fn insert(&mut self, at: usize, profile: Profile, lists: Arc<ServerLists>) {
+    fn insert(&mut self, server: ServerId, profile: Profile, lists: Arc<ServerLists>) {
         if self.lists.len() >= MAX_LISTS {
             // They can be read from the cache again.
             self.lists.clear();
         }
-        self.lists.insert((at, profile), lists);
+        self.lists.insert((server, profile), lists);
+    }
+
+    /// Forgets a server that is no longer configured, or remembers all of it as that of its
+    /// successor.
+    fn hand_over(&mut self, lost: ServerId, successor: Option<ServerId>) {
+        let lists: Vec<_> = self.lists.extract_if(|(server, _), _| *server == lost).collect();
+        let asking: Vec<_> = self.asking.extract_if(|(server, _)| *server == lost).collect();
+        if let Some(successor) = successor {
+            self.lists.extend(lists.into_iter().map(|((_, profile), lists)| ((successor, profile), lists)));
+            self.asking.extend(asking.into_iter().map(|(_, profile)| (successor, profile)));
+        }
+    }
+}
+
+impl LatestSnapshot {
+    fn is_made_of(&self, fleet: &Arc<Fleet>, servers: &[OfferedLists]) -> bool {
+        let is_same =
+            |old: &OfferedLists, new: &OfferedLists| old.0.id == new.0.id && Arc::ptr_eq(&old.1, &new.1);
+        Arc::ptr_eq(&self.fleet, fleet)
+            && self.made_of.len() == servers.len()
+            && self.made_of.iter().zip(servers).all(|(old, new)| is_same(old, new))
+    }
+}
+
+fn key(server: &FleetServer, profile: Profile) -> CatalogKey {
+    CatalogKey { server: ServerKey::from_server(&server.config), profile }
+}
+
+/// Whether two configurations of a server lead to the same endpoint or command.
+fn is_reached_alike(one: &FleetServer, other: &FleetServer) -> bool {
+    ServerKey::from_server(&one.config) == ServerKey::from_server(&other.config)
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::Json;
+
+    use super::super::ListKind;
+    use super::*;
+
+    fn server(name: &str, url: &str) -> Server {
+        Server::http(name, url).build().unwrap()
+    }
+
+    /// What is known of servers that are gone does not pile up, and what is known of a server that is
+    /// reached as before is known at once.
+    #[test]
+    fn a_reload_keeps_what_is_known_of_the_same_endpoint() {
+        let [one, two] = [server("one", "http://h/1"), server("two", "http://h/2")];
+        let known = KnownLists::new(vec![one.clone(), two.clone()], Naming::default(), None);
+        let profile = Profile::default();
+        let before = known.fleet();
+        let lists = Arc::new(ServerLists { instructions: Some("i".into()), ..ServerLists::default() });
+        for server in before.iter() {
+            known.remember(server, profile, Arc::clone(&lists));
+            known.remember_question(server, profile);
+        }
+        let (reload, lost) =
+            known.reload(vec![one.with_header("a", "b").unwrap(), server("two", "http://h/3")]);
+        assert_eq!((reload.changed.len(), lost.len()), (2, 2));
+        let after = known.fleet();
+        let offered = |name: &str| known.get(after.find(name).unwrap(), profile);
+        assert!(offered("one").is_some_and(|lists| lists.has_asked));
+        assert_eq!(offered("two"), None);
+        // News of a connection that ends is not remembered.
+        let old = before.find("two").unwrap();
+        known.remember(old, profile, Arc::clone(&lists));
+        known.remember_question(old, profile);
+        assert_eq!(known.get(old, profile), None);
+        assert!(known.reload(Vec::new()).0.unchanged == 0);
+        let state = known.state.lock();
+        assert_eq!((state.lists.len(), state.asking.len()), (0, 0));
+    }
+
+    /// A session that is about to follow a reload does not pass its lists on to one that has followed.
+    #[test]
+    fn snapshots_are_shared_by_sessions_of_the_same_fleet() {
+        let [one, files] = [server("one", "http://h/1"), server("files", "http://h/2")];
+        let known = KnownLists::new(vec![one.clone()], Naming::default(), None);
+        let tool = Json::parse(r#"{"name":"files__delete"}"#).unwrap();
+        let lists = Arc::new(ServerLists { tools: vec![tool], ..ServerLists::default() });
+        let before = known.fleet();
+        let offered = [(Arc::clone(before.find("one").unwrap()), lists)];
+        let view = HostView::default();
+        let exposes =
+            |fleet| known.snapshot(fleet, &offered, &view).named(ListKind::Tools, "files__delete").is_some();
+        assert!(exposes(&before));
+        assert!(Arc::ptr_eq(
+            &known.snapshot(&before, &offered, &view),
+            &known.snapshot(&before, &offered, &view)
+        ));
+        known.reload(vec![one, files]);
+        assert!(exposes(&before));
+        assert!(!exposes(&known.fleet()), "it looks like a tool of the new server");
+    }
+
+    #[test]
+    fn a_reload_without_a_difference_is_no_news() {
+        let known = KnownLists::new(vec![server("one", "http://h/1")], Naming::default(), None);
+        let fleet = known.watch_fleet();
+        let (reload, lost) = known.reload(vec![server("one", "http://h/1")]);
+        assert!(reload.is_empty() && lost.is_empty());
+        assert!(!fleet.has_changed().unwrap());
     }
 }

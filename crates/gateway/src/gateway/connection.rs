@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::types::{LogLevel, method};
 use bowline::{Client, ConnectionEvent, Era, Event, Json, Notification, RpcError, Status, Topic};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,12 +17,14 @@ use super::shared_calls::{SharedCalls, SharedHandler};
 use super::upstream::{Identity, SessionLink};
 use crate::catalog::{FeedTarget, ServerFeed, feed};
 use crate::error_response::{self, ConnectionState};
+use crate::fleet::FleetServer;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
 use crate::open_calls::OpenCall;
 
 /// A client of one server, with its queues.
 pub(super) struct Connection {
+    pub(super) server: Arc<FleetServer>,
     pub(super) client: Client,
     /// The hosts that use it.
     pub(super) members: Arc<Members>,
@@ -44,6 +46,8 @@ pub(super) struct Connection {
     /// Canceled when the connection is closed.
     ended: CancellationToken,
     usage: Mutex<Usage>,
+    /// Notified when a connection that is not used anew has lost its last user, or is being closed.
+    released: Notify,
 }
 
 struct Usage {
@@ -51,33 +55,41 @@ struct Usage {
     users: usize,
     /// Since when none does.
     idle_since: Instant,
-    /// Whether it is being closed. It is not used again.
-    is_closing: bool,
+    state: UsageState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UsageState {
+    Open,
+    /// Its server is configured otherwise or not any more. It is closed after its last call.
+    Retired,
+    Closing,
 }
 
 /// A connection in use: it is not closed for being idle meanwhile.
 pub(super) struct ConnectionUse(Arc<Connection>);
 
 impl Connection {
-    /// Starts to connect to the server at this position with this identity.
+    /// Starts to connect to a server with this identity.
     pub(super) fn open(
         gateway: &Arc<Shared>,
-        at: usize,
+        server: &Arc<FleetServer>,
         identity: &Identity,
         is_shared: bool,
     ) -> Result<Arc<Self>, RpcError> {
-        let server = &gateway.known.servers()[at];
-        let members = Arc::new(Members::new(server.timeouts.max));
-        let shared_calls = Arc::new(SharedCalls::new(server.timeouts.max));
-        let builder = (gateway.client_builder)(server.clone()).implementation(identity.client_info.clone());
+        let config = &server.config;
+        let members = Arc::new(Members::new(config.timeouts.max));
+        let shared_calls = Arc::new(SharedCalls::new(config.timeouts.max));
+        let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
         let mut on_question = None;
         let builder = if identity.session.is_some() {
-            let (known, profile) = (Arc::clone(&gateway.known), identity.profile());
+            let (known, asking) = (Arc::clone(&gateway.known), Arc::clone(server));
+            let profile = identity.profile();
             let handler = MembersHandler {
                 members: Arc::clone(&members),
                 capabilities: identity.capabilities_for(is_shared),
-                response_timeout: server.timeouts.max,
-                on_question: Arc::new(move || known.remember_question(at, profile)),
+                response_timeout: config.timeouts.max,
+                on_question: Arc::new(move || known.remember_question(&asking, profile)),
             };
             on_question = Some(Arc::clone(&handler.on_question));
             // The host speaks a legacy revision. A server that speaks both eras offers it more in the
@@ -95,7 +107,7 @@ impl Connection {
         let (log_level, levels) = watch::channel(None);
         let (lists, feed_receiver) = watch::channel(ServerFeed::default());
         let ended = CancellationToken::new();
-        let hooks = bowline::hooks::spawn(&client, server.hooks.iter().cloned());
+        let hooks = bowline::hooks::spawn(&client, config.hooks.iter().cloned());
         let mut tasks = JoinSet::new();
         // Hosts without a session share it as well.
         let delivery = Delivery {
@@ -104,7 +116,8 @@ impl Connection {
         };
         let observer = Arc::clone(&gateway.observer);
         tasks.spawn(delivery.run(reader, ended.clone(), move |event| observer(event)));
-        let target = FeedTarget { known: Arc::clone(&gateway.known), at, profile: identity.profile(), lists };
+        let (known, offering) = (Arc::clone(&gateway.known), Arc::clone(server));
+        let target = FeedTarget { known, server: offering, profile: identity.profile(), lists };
         let feeding = client.clone();
         let until_end = ended.clone().run_until_cancelled_owned(async move {
             tokio::join!(
@@ -117,6 +130,7 @@ impl Connection {
             until_end.await;
         });
         Ok(Arc::new(Self {
+            server: Arc::clone(server),
             client,
             members,
             shared_calls,
@@ -129,7 +143,8 @@ impl Connection {
             hooks: Mutex::new(Some(hooks)),
             tasks: Mutex::new(tasks),
             ended,
-            usage: Mutex::new(Usage { users: 0, idle_since: Instant::now(), is_closing: false }),
+            usage: Mutex::new(Usage { users: 0, idle_since: Instant::now(), state: UsageState::Open }),
+            released: Notify::new(),
         }))
     }
 
@@ -145,10 +160,10 @@ impl Connection {
         self.is_shared.then(|| CallHandler::new(call, session, on_question, response_timeout))
     }
 
-    /// Uses the connection. `None` if it is being closed.
+    /// Uses the connection. `None` if it is retired or being closed.
     pub(super) fn begin_use(self: &Arc<Self>) -> Option<ConnectionUse> {
         let mut usage = self.usage.lock();
-        if usage.is_closing {
+        if usage.state != UsageState::Open {
             return None;
         }
         usage.users += 1;
@@ -160,9 +175,33 @@ impl Connection {
     /// be closed now.
     pub(super) fn begin_close_if_idle(&self, before: Instant) -> bool {
         let mut usage = self.usage.lock();
-        let is_idle = usage.users == 0 && usage.idle_since <= before && !usage.is_closing;
-        usage.is_closing |= is_idle;
+        let is_idle = usage.users == 0 && usage.idle_since <= before && usage.state != UsageState::Closing;
+        if is_idle {
+            usage.state = UsageState::Closing;
+            self.released.notify_one();
+        }
         is_idle
+    }
+
+    /// Lets the open calls go on, and no others begin.
+    pub(super) fn retire(&self) {
+        let mut usage = self.usage.lock();
+        if usage.state == UsageState::Open {
+            usage.state = UsageState::Retired;
+        }
+    }
+
+    /// Waits until nobody uses a connection that is retired, or it is being closed.
+    pub(super) async fn wait_until_released(&self) {
+        loop {
+            {
+                let usage = self.usage.lock();
+                if usage.users == 0 || usage.state == UsageState::Closing {
+                    return;
+                }
+            }
+            self.released.notified().await;
+        }
     }
 
     /// Whether the lists of the server were fetched, and no later ones are wanted.
@@ -195,7 +234,8 @@ impl Connection {
 
     /// Closes the connection. Events that were received until then still reach observers.
     pub(super) async fn close(&self) {
-        self.usage.lock().is_closing = true;
+        self.usage.lock().state = UsageState::Closing;
+        self.released.notify_one();
         self.client.close().await;
         // Hooks get the last event too, within their timeout.
         let hooks = self.hooks.lock().take();
@@ -221,6 +261,9 @@ impl Drop for ConnectionUse {
         let mut usage = self.0.usage.lock();
         usage.users -= 1;
         usage.idle_since = Instant::now();
+        if usage.users == 0 && usage.state == UsageState::Retired {
+            self.0.released.notify_one();
+        }
     }
 }
 

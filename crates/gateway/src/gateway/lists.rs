@@ -20,7 +20,7 @@ pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration) -> J
             Freshness::Dormant => "it is not running; a call starts it".to_owned(),
             Freshness::Stale(cause) => cause.into(),
         };
-        stale.insert(server.to_string(), why.into());
+        stale.insert(server, why.into());
     }
     if stale.is_empty() {
         return result;

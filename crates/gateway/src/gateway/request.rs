@@ -12,7 +12,8 @@ use super::Shared;
 use super::lists::list;
 use super::route::{Route, route};
 use super::session::HostSession;
-use super::upstream::{Upstream, Upstreams};
+use super::subscriptions::ResourceWatch;
+use super::upstream::{UpstreamUse, Upstreams};
 use crate::catalog::{Snapshot, Target};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
@@ -76,23 +77,17 @@ impl HostSession {
         target: &Target,
         params: Option<&Json>,
     ) -> HandlerResult {
-        let upstream =
-            upstreams.get(&target.server).ok_or_else(|| unknown_method(method::RESOURCES_SUBSCRIBE))?;
-        let connected = upstream.connected()?;
-        let client = &connected.client;
         let exposed: String =
             params.and_then(|params| params.member("uri")?.decode().ok()).unwrap_or_default();
         if !upstreams.subscriptions.has_room(&exposed) {
             return Err(RpcError::new(code::INVALID_PARAMS, "too many subscriptions in one session"));
         }
-        let mut subscription =
-            client.subscribe(&target.name).await.map_err(|error| upstream.error_response(client, &error))?;
-        let (link, own) = (self.link.clone(), target.name.clone());
+        let missing = || unknown_method(method::RESOURCES_SUBSCRIBE);
+        let mut watch = ResourceWatch::open(upstreams, target).await.ok_or_else(missing)??;
+        let link = self.link.clone();
         upstreams.subscriptions.begin(exposed.clone(), async move {
-            let _connected = connected;
-            while let Some(change) = subscription.next().await {
-                // A resource below the one that was subscribed to has the URI of the server.
-                let uri = if *change.uri == *own { &exposed } else { &change.uri };
+            while let Some(change) = watch.next().await {
+                let uri = change.exposed(&exposed);
                 let params = Edit::new().set_str("uri", uri).apply(None).ok();
                 link.notify(method::RESOURCE_UPDATED, params.as_ref()).await;
             }
@@ -123,7 +118,7 @@ pub(super) trait CallOrigin: Sync {
     /// Dropping the future cancels the request on the server.
     fn forward(
         &self,
-        upstream: &Upstream,
+        used: UpstreamUse,
         snapshot: &Snapshot,
         method: &str,
         params: Option<Json>,
@@ -134,7 +129,7 @@ impl RoutedCall {
     /// Decides what is done with a request.
     pub(super) async fn new(context: CallContext<'_>, params: Option<Json>) -> Self {
         let CallContext { gateway, upstreams, method } = context;
-        let catalog = &upstreams.catalog;
+        let catalog = upstreams.catalog();
         let mut snapshot = catalog.snapshot();
         let mut routed = route(&snapshot, method, params.clone());
         if let Route::Refuse(_) | Route::Search { .. } = routed {
@@ -174,15 +169,16 @@ impl RoutedCall {
         let CallContext { gateway, upstreams, method } = context;
         let Self { snapshot, route } = self;
         match route {
-            Route::List(kind) => Ok(list(&upstreams.catalog, kind, gateway.list_wait).await),
-            Route::Forward { server, params } => {
-                let upstream = upstreams.get(&server).ok_or_else(|| unknown_method(method))?;
-                origin.forward(upstream, &snapshot, method, params).await
-            }
+            Route::List(kind) => Ok(list(upstreams.catalog(), kind, gateway.list_wait).await),
+            Route::Forward { server, params: own } => match upstreams.connect(&server) {
+                Some(used) => origin.forward(used?, &snapshot, method, own).await,
+                None => Err(removed_target(upstreams, method, params)),
+            },
             Route::Search { uri } => search(upstreams, &snapshot, origin, &uri, params).await,
             Route::Unknown => {
-                let only = upstreams.only().ok_or_else(|| unknown_method(method))?;
-                origin.forward(only, &snapshot, method, params).await
+                let used = upstreams.only().and_then(|only| upstreams.connect(&only));
+                let used = used.ok_or_else(|| unknown_method(method))??;
+                origin.forward(used, &snapshot, method, params).await
             }
             Route::Refuse(error) => Err(error),
             Route::Subscribe(_) | Route::Unsubscribe { .. } | Route::SetLevel => Err(unknown_method(method)),
@@ -193,17 +189,18 @@ impl RoutedCall {
 impl CallOrigin for Arc<OpenCall> {
     async fn forward(
         &self,
-        upstream: &Upstream,
+        used: UpstreamUse,
         snapshot: &Snapshot,
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
+        let UpstreamUse { upstream, connection: connected } = used;
+        let config = &upstream.server.config;
         let Some(_permit) = upstream.count_call() else {
-            return Err(error_response::too_many_requests(&upstream.server.name));
+            return Err(error_response::too_many_requests(&config.name));
         };
-        let connected = upstream.connected()?;
         let sent = connected.members.begin(upstream.member(), self);
-        let timeouts = &upstream.server.timeouts;
+        let timeouts = &config.timeouts;
         let mut options = call_options(timeouts);
         if let Some(handler) = connected.call_handler(self, upstream.session(), timeouts.max) {
             options = options.handler(handler);
@@ -220,7 +217,7 @@ impl CallOrigin for Arc<OpenCall> {
             sent.answered();
         }
         match result {
-            Ok(result) => Ok(with_exposed_uris(result, snapshot, &upstream.server.name)),
+            Ok(result) => Ok(with_exposed_uris(result, snapshot, &config.name)),
             Err(error) => Err(upstream.error_response(&connected.client, &error)),
         }
     }
@@ -236,13 +233,12 @@ async fn search(
 ) -> HandlerResult {
     let mut first_error = None;
     for server in snapshot.likely_servers(uri) {
-        let Some(upstream) = upstreams.get(&server) else { continue };
-        let Ok(connected) = upstream.connected() else { continue };
+        let Some(Ok(used)) = upstreams.connect(&server) else { continue };
         // A server that lists resources is waited for if it is being connected.
-        if !snapshot.lists_resources(&server) && !offers_resources(&connected.client) {
+        if !snapshot.lists_resources(&server) && !offers_resources(&used.connection.client) {
             continue;
         }
-        match origin.forward(upstream, snapshot, method::RESOURCES_READ, params.clone()).await {
+        match origin.forward(used, snapshot, method::RESOURCES_READ, params.clone()).await {
             Ok(result) => return Ok(result),
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -257,6 +253,18 @@ fn offers_resources(client: &Client) -> bool {
     match client.status().current() {
         Status::Ready(peer) => peer.capabilities.resources.is_some(),
         _ => false,
+    }
+}
+
+/// The error for a request to a server that was removed after the request was routed: the same as for
+/// any name that is unknown.
+fn removed_target(upstreams: &Upstreams, method: &str, params: Option<Json>) -> RpcError {
+    match route(&upstreams.catalog().snapshot(), method, params) {
+        Route::Refuse(error) => error,
+        Route::Search { uri } => {
+            RpcError::new(code::RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"))
+        }
+        _ => unknown_method(method),
     }
 }
 

@@ -91,7 +91,7 @@ impl HostSession {
 
     /// Answers `initialize` from the catalog, without waiting for servers whose lists are known.
     async fn answer_initialize(self: Arc<Self>, upstreams: Arc<Upstreams>, request: InitializeRequest) {
-        let catalog = Arc::clone(&upstreams.catalog);
+        let catalog = Arc::clone(upstreams.catalog());
         catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
         let snapshot = catalog.snapshot();
         request.respond(Ok(&handshake::build_result(request.params(), &snapshot))).await;

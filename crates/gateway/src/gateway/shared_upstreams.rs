@@ -155,6 +155,13 @@ impl SharedUpstreams {
     }
 }
 
+impl UpstreamLease {
+    /// What the hosts that share the connections have of the servers.
+    pub(super) fn upstreams(&self) -> Arc<Upstreams> {
+        Arc::clone(&self.upstreams)
+    }
+}
+
 impl Deref for UpstreamLease {
     type Target = Upstreams;
 
@@ -248,6 +255,25 @@ mod tests {
         let beyond = implementation("x", "1");
         let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), view);
         assert!(!Arc::ptr_eq(&beyond(Some("a")).upstreams, &beyond(Some("b")).upstreams));
+    }
+
+    #[tokio::test]
+    async fn the_next_request_after_a_reload_sees_it() {
+        let server = |name: &str| bowline::Server::stdio(name, "nowhere").build().unwrap();
+        let gateway = Gateway::builder([server("a")]).build();
+        let shared = SharedUpstreams::new(Arc::clone(&gateway.0));
+        let lease = lease(&shared, "host");
+        let listed = || lease.catalog().stale_servers().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(listed(), ["a"]);
+        // Nothing is waited for in between, so that no other task can have run.
+        gateway.reload([server("b"), server("c")]);
+        assert_eq!(listed(), ["b", "c"]);
+        gateway.reload([server("c")]);
+        assert!(lease.connect("b").is_none() && lease.connect("c").is_some());
+        gateway.reload([server("d")]);
+        assert_eq!(lease.only().as_deref(), Some("d"));
+        shared.close().await;
+        assert!(lease.connect("d").is_none(), "the connections are closed");
     }
 
     #[tokio::test]

@@ -100,8 +100,8 @@ impl StatelessHosts {
         match &*request.method {
             method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
             method::DISCOVER => {
-                lease.catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
-                request.request.respond(Ok(&build_discovery(&lease.catalog.snapshot()))).await;
+                lease.catalog().wait_until_known(INSTRUCTIONS_WAIT).await;
+                request.request.respond(Ok(&build_discovery(&lease.catalog().snapshot()))).await;
             }
             _ => Box::pin(self.forward(lease, request)).await,
         }

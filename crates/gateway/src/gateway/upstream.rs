@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use bowline::types::LogLevel;
-use bowline::{Client, Json, RpcError, Server};
+use bowline::{Client, Json, RpcError};
 use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
 use bowline_proto::wire::object::Edit;
 use bowline_server::{Handshake, HostLink};
@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::connection::{Connection, ConnectionUse};
-use super::connections::Scope;
+use super::connections::{ConnectError, Scope};
 use super::members::MemberId;
 use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile};
-use crate::error_response::{self, ConnectionState, LoginCommand};
+use crate::error_response::{self, ConnectionState};
+use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::view::HostView;
 
 /// Who connections to servers are for.
@@ -45,26 +46,44 @@ pub(super) struct SessionLink {
     pub(super) handshake: Handshake,
 }
 
-/// What one session, or hosts without one, have of all servers.
+/// What one session, or hosts without one, have of all servers. When these are reloaded, it follows:
+/// at once if it is used, and otherwise soon.
 pub(super) struct Upstreams {
+    gateway: Arc<Shared>,
+    member: MemberId,
+    identity: Arc<Identity>,
     /// What the servers offer to this host.
-    pub(super) catalog: Arc<Catalog>,
-    /// Of the servers that the host sees, in the configured order.
-    all: Vec<Arc<Upstream>>,
-    by_name: HashMap<Arc<str>, usize>,
-    session: Option<SessionLink>,
-    view: Arc<HostView>,
+    catalog: Arc<Catalog>,
+    current: Mutex<Current>,
     pub(super) subscriptions: Subscriptions,
     tasks: Mutex<JoinSet<()>>,
     /// Canceled when the session is over.
     ended: CancellationToken,
 }
 
+/// What changes while a session lives.
+#[derive(Default)]
+struct Current {
+    set: Arc<UpstreamSet>,
+    /// The least severe log messages that the host wants, if it said so.
+    log_level: Option<LogLevel>,
+    /// Whether the session is over. Then there are no servers for it.
+    is_closed: bool,
+}
+
+/// What there is of each server of a fleet that the host sees.
+#[derive(Default)]
+struct UpstreamSet {
+    fleet: Arc<Fleet>,
+    /// In the configured order.
+    all: Vec<Arc<Upstream>>,
+    by_name: HashMap<Arc<str>, usize>,
+}
+
 /// What one session has of one server.
 pub(super) struct Upstream {
-    pub(super) server: Server,
+    pub(super) server: Arc<FleetServer>,
     gateway: Arc<Shared>,
-    at: usize,
     member: MemberId,
     identity: Arc<Identity>,
     scope: Scope,
@@ -74,6 +93,14 @@ pub(super) struct Upstream {
     /// A permit is an open call. A server that hangs must not use up what all servers of a session
     /// share.
     calls: Semaphore,
+    /// Canceled when the server is configured otherwise or not any more, and when the session is over.
+    lost: CancellationToken,
+}
+
+/// What one session has of one server, with a connection that is in use.
+pub(super) struct UpstreamUse {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) connection: ConnectionUse,
 }
 
 impl Identity {
@@ -95,88 +122,84 @@ impl Upstreams {
     /// Starts to connect with this identity to every server that it sees and that is not to be
     /// started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
-        let identity = Arc::new(identity);
-        let catalog = Arc::new(Catalog::new(&gateway.known, identity.profile(), &identity.view));
-        let member = MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed));
-        let ended = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        let mut upstreams = Vec::with_capacity(gateway.known.servers().len());
-        for (at, server) in gateway.known.servers().iter().enumerate() {
-            if !identity.view.shows_server(&server.name) {
-                continue;
-            }
-            let lists = catalog.lists_of(at);
-            let scope = Scope::decide(server.share, lists.as_deref(), member, &identity);
-            let upstream = Arc::new(Upstream {
-                server: server.clone(),
-                gateway: Arc::clone(gateway),
-                at,
-                member,
-                identity: Arc::clone(&identity),
-                scope,
-                connection: watch::Sender::default(),
-                log_level: Mutex::default(),
-                calls: Semaphore::new(MAX_CALLS_PER_SERVER),
-            });
-            let following = follow(Arc::clone(&catalog), at, upstream.connection.subscribe());
-            let following = ended.clone().run_until_cancelled_owned(following);
-            tasks.spawn(async move {
-                following.await;
-            });
-            if server.idle_stop.is_some() && lists.is_some() {
-                catalog.set_dormant(at);
-            } else if let Err(error) = upstream.connected() {
-                tracing::warn!(server = server.name, %error.message, "a server cannot be connected to");
-            }
-            upstreams.push(upstream);
-        }
-        let by_name =
-            upstreams.iter().enumerate().map(|(at, upstream)| (upstream.server.name.as_str().into(), at));
-        Arc::new(Self {
-            catalog,
-            by_name: by_name.collect(),
-            all: upstreams,
-            session: identity.session.clone(),
-            view: Arc::clone(&identity.view),
+        let upstreams = Arc::new(Self {
+            gateway: Arc::clone(gateway),
+            member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
+            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile(), &identity.view)),
+            identity: Arc::new(identity),
+            current: Mutex::default(),
             subscriptions: Subscriptions::default(),
-            tasks: Mutex::new(tasks),
-            ended,
-        })
+            tasks: Mutex::default(),
+            ended: CancellationToken::new(),
+        });
+        let reloads = gateway.known.watch_fleet();
+        upstreams.current_set();
+        upstreams.spawn(follow_reloads(Arc::downgrade(&upstreams), reloads));
+        upstreams
     }
 
     /// Waits until `initialize` of the host was accepted or refused. Returns whether the host is
     /// served, as hosts without a session always are.
     pub(super) async fn wait_until_accepted(&self) -> bool {
-        match &self.session {
+        match &self.identity.session {
             Some(session) => session.handshake.wait_until_answered().await,
             None => true,
         }
     }
 
-    /// What there is of a server.
-    pub(super) fn get(&self, server: &str) -> Option<&Arc<Upstream>> {
-        self.all.get(*self.by_name.get(server)?)
+    /// What the servers offer to this host.
+    pub(super) fn catalog(&self) -> &Arc<Catalog> {
+        self.current_set();
+        &self.catalog
     }
 
-    /// What there is of the only server, if there is one and the view hides nothing of it. What an
-    /// unknown method reaches is not known.
-    pub(super) fn only(&self) -> Option<&Arc<Upstream>> {
-        match &*self.all {
-            [only] if self.view.shows_all_of(&only.server.name) => Some(only),
+    /// What there is of a server.
+    fn get(&self, server: &str) -> Option<Arc<Upstream>> {
+        let set = self.current_set();
+        set.all.get(*set.by_name.get(server)?).cloned()
+    }
+
+    /// Uses a server, which is connected to if need be. `None` if there is no such server; or the error
+    /// for each request to it.
+    pub(super) fn connect(&self, server: &str) -> Option<Result<UpstreamUse, RpcError>> {
+        let mut lost = None;
+        loop {
+            let upstream = self.get(server).filter(|upstream| lost != Some(upstream.server.id))?;
+            match upstream.connected() {
+                Ok(connection) => return Some(Ok(UpstreamUse { upstream, connection })),
+                Err(ConnectError::Refused(error)) => return Some(Err(error)),
+                // The servers were reloaded a moment ago.
+                Err(ConnectError::Lost) => lost = Some(upstream.server.id),
+            }
+        }
+    }
+
+    /// The name of the only server, if there is one and the view hides nothing of it. What an unknown
+    /// method reaches is not known.
+    pub(super) fn only(&self) -> Option<String> {
+        match &*self.current_set().all {
+            [only] if self.identity.view.shows_all_of(&only.server.config.name) => {
+                Some(only.server.config.name.clone())
+            }
             _ => None,
         }
     }
 
     /// Sets the level of log messages, on each server as soon as it is connected.
     pub(super) fn set_log_level(&self, level: LogLevel) {
-        for upstream in &self.all {
+        let set = {
+            let mut current = self.current.lock();
+            current.log_level = Some(level);
+            Arc::clone(&current.set)
+        };
+        for upstream in &set.all {
             upstream.set_log_level(level);
         }
     }
 
     /// Queues a notification of the host for every server that is connected.
     pub(super) fn forward_notification(&self, method: &str, params: Option<&Json>) {
-        for upstream in &self.all {
+        for upstream in &self.current_set().all {
             if let Some(connection) = &*upstream.connection.borrow() {
                 connection.forward_notification(method, params);
             }
@@ -186,19 +209,27 @@ impl Upstreams {
     /// Runs a task until the session is over.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let ended = self.ended.clone();
-        self.tasks.lock().spawn(async move {
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
             ended.run_until_cancelled(task).await;
         });
     }
 
     /// Gives up all connections at once. Those that nobody else can have are closed.
     pub(super) async fn close(&self) {
+        let set = {
+            let mut current = self.current.lock();
+            current.is_closed = true;
+            Arc::clone(&current.set)
+        };
         self.subscriptions.clear();
         let mut closing = JoinSet::new();
-        for upstream in &self.all {
+        for upstream in &set.all {
             let upstream = Arc::clone(upstream);
             closing.spawn(async move {
-                upstream.gateway.connections.leave(upstream.at, &upstream.scope, upstream.member).await;
+                let connections = &upstream.gateway.connections;
+                connections.leave(upstream.server.id, &upstream.scope, upstream.member).await;
             });
         }
         while closing.join_next().await.is_some() {}
@@ -206,11 +237,71 @@ impl Upstreams {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         while tasks.join_next().await.is_some() {}
     }
+
+    /// What there is of each server. If the servers were reloaded, those that are lost are given up,
+    /// and new ones are connected to.
+    fn current_set(&self) -> Arc<UpstreamSet> {
+        let mut current = self.current.lock();
+        if current.is_closed {
+            return Arc::default();
+        }
+        let fleet = self.gateway.known.fleet();
+        if Arc::ptr_eq(&current.set.fleet, &fleet) {
+            return Arc::clone(&current.set);
+        }
+        self.catalog.set_fleet(&fleet);
+        let before: HashMap<ServerId, _> =
+            current.set.all.iter().map(|upstream| (upstream.server.id, upstream)).collect();
+        let all: Vec<_> = fleet
+            .iter()
+            .filter(|server| self.identity.view.shows_server(&server.config.name))
+            .map(|server| match before.get(&server.id) {
+                Some(upstream) => Arc::clone(upstream),
+                None => self.open_upstream(server, current.log_level),
+            })
+            .collect();
+        let lost = before.into_values().filter(|upstream| !fleet.contains(upstream.server.id));
+        // Its open calls go on.
+        lost.for_each(|upstream| upstream.lost.cancel());
+        let by_name = all.iter().enumerate();
+        let by_name = by_name.map(|(at, upstream)| (upstream.server.config.name.as_str().into(), at));
+        let by_name = by_name.collect();
+        current.set = Arc::new(UpstreamSet { fleet, all, by_name });
+        Arc::clone(&current.set)
+    }
+
+    /// Begins to use a server, and to connect to it unless it is to be started on call.
+    fn open_upstream(&self, server: &Arc<FleetServer>, log_level: Option<LogLevel>) -> Arc<Upstream> {
+        let config = &server.config;
+        let lists = self.gateway.known.get(server, self.identity.profile());
+        let upstream = Arc::new(Upstream {
+            server: Arc::clone(server),
+            gateway: Arc::clone(&self.gateway),
+            member: self.member,
+            identity: Arc::clone(&self.identity),
+            scope: Scope::decide(config.share, lists.as_deref(), self.member, &self.identity),
+            connection: watch::Sender::default(),
+            log_level: Mutex::new(log_level),
+            calls: Semaphore::new(MAX_CALLS_PER_SERVER),
+            lost: self.ended.child_token(),
+        });
+        let following = follow(Arc::clone(&self.catalog), server.id, upstream.connection.subscribe());
+        let following = upstream.lost.clone().run_until_cancelled_owned(following);
+        self.spawn(async move {
+            following.await;
+        });
+        if config.idle_stop.is_some() && lists.is_some() {
+            self.catalog.set_dormant(server.id);
+        } else if let Err(ConnectError::Refused(error)) = upstream.connected() {
+            tracing::warn!(server = config.name, %error.message, "a server cannot be connected to");
+        }
+        upstream
+    }
 }
 
 impl Upstream {
-    /// The connection, opened if need be; or the error for each request to this server.
-    pub(super) fn connected(&self) -> Result<ConnectionUse, RpcError> {
+    /// The connection, opened if need be.
+    fn connected(&self) -> Result<ConnectionUse, ConnectError> {
         loop {
             let current = self.connection.borrow().clone();
             if let Some(in_use) = current.as_ref().and_then(Connection::begin_use) {
@@ -219,11 +310,16 @@ impl Upstream {
             let log_level = *self.log_level.lock();
             let connection = self.gateway.connections.join(
                 &self.gateway,
-                (self.at, &self.scope),
+                (&self.server, &self.scope),
                 (self.member, &self.identity, log_level),
             )?;
             self.connection.send_replace(Some(connection));
         }
+    }
+
+    /// Waits until the server is configured otherwise or not any more, or the session is over.
+    pub(super) async fn wait_until_lost(&self) {
+        self.lost.cancelled().await;
     }
 
     /// The session, as the server knows it.
@@ -245,9 +341,9 @@ impl Upstream {
     pub(super) fn error_response(&self, client: &Client, error: &bowline::Error) -> RpcError {
         tracing::info!(%error, "a request failed");
         let status = client.status().current();
-        let login: Option<&LoginCommand> =
-            self.gateway.login_commands.get(&self.server.name).map(AsRef::as_ref);
-        let state = ConnectionState::of(client, &status, self.server.reconnect_wait, login);
+        let config = &self.server.config;
+        let login = |scopes: &[String]| (self.gateway.login_command)(config, scopes);
+        let state = ConnectionState::of(client, &status, config.reconnect_wait, Some(&login));
         error_response::from_error(error, &state)
     }
 
@@ -260,15 +356,27 @@ impl Upstream {
     }
 }
 
+/// Follows reloads of the servers also while nobody uses these.
+async fn follow_reloads(upstreams: Weak<Upstreams>, mut reloads: watch::Receiver<Arc<Fleet>>) {
+    while reloads.changed().await.is_ok() {
+        let Some(upstreams) = upstreams.upgrade() else { return };
+        upstreams.current_set();
+    }
+}
+
 /// Copies what a server offers into the catalog, over one connection after the other.
-async fn follow(catalog: Arc<Catalog>, at: usize, mut connection: watch::Receiver<Option<Arc<Connection>>>) {
+async fn follow(
+    catalog: Arc<Catalog>,
+    server: ServerId,
+    mut connection: watch::Receiver<Option<Arc<Connection>>>,
+) {
     loop {
         let feed = connection.borrow_and_update().as_ref().map(|connection| connection.feed.clone());
         let following = async {
             if let Some(mut feed) = feed {
                 loop {
                     let offered = feed.borrow_and_update().clone();
-                    catalog.update(at, offered);
+                    catalog.update(server, offered);
                     if feed.changed().await.is_err() {
                         break;
                     }

@@ -6,6 +6,7 @@ mod catalog;
 mod http_host;
 mod questions;
 mod recovery;
+mod reload;
 mod resources;
 mod sharing;
 mod stateless_host;

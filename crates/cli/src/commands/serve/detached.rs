@@ -27,10 +27,18 @@ pub(super) struct PidFile {
 impl PidFile {
     /// Writes the file of the daemon that listens on `socket`, which is this process.
     pub(super) fn create(socket: &Path, key: DaemonKey) -> io::Result<Self> {
-        let path = socket.with_extension("pid");
+        let mut file = Self { path: socket.with_extension("pid"), content: String::new() };
+        file.set_key(key)?;
+        Ok(file)
+    }
+
+    /// Writes the key of the configuration that the daemon has now, so that a host whose configuration
+    /// is another one does not use it.
+    pub(super) fn set_key(&mut self, key: DaemonKey) -> io::Result<()> {
         let content = format!("{} {key}\n", std::process::id());
-        replace_file(&path, content.as_bytes())?;
-        Ok(Self { path, content })
+        replace_file(&self.path, content.as_bytes())?;
+        self.content = content;
+        Ok(())
     }
 }
 

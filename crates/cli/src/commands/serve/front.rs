@@ -1,7 +1,6 @@
 //! Serves a host on stdin and stdout by relaying it to the daemon that all hosts of this
 //! configuration share. The session of the host outlives the daemon, which is started again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::daemon::{Daemon, StartFailure, StartOutcome};
 use super::daemon_key::DaemonKey;
 use super::views::ViewMap;
 use crate::args::ServeArgs;
-use crate::commands::serving::Serving;
+use crate::commands::serving::{LoginCommands, Serving};
 use crate::print::{Printer, stderr};
 use crate::settings::Settings;
 
@@ -93,7 +92,7 @@ async fn serve(server: Server, mut supervisor: Supervisor, printer: &Printer) {
             }
         }
     };
-    serving.drive(HashMap::new(), run).await;
+    serving.drive(LoginCommands::default(), run).await;
 }
 
 /// The daemon, as a server of the relay. All views have the same daemon.

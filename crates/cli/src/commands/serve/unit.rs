@@ -52,6 +52,7 @@ fn systemd(&Service { program, args, path, folder, stop_timeout, .. }: &Service<
          [Service]\n\
          Type=notify\n\
          ExecStart={}\n\
+         ExecReload=/bin/kill -HUP $MAINPID\n\
          {path}\
          {folder}\
          Restart=on-failure\n\
@@ -212,6 +213,7 @@ mod tests {
         };
         let unit = print(UnitKind::Systemd, &service);
         let expected = "\nExecStart=\"/opt/my apps/bowline\" serve \"50%%\" \"$$HOME\" \"a\\\"b\"\n\
+                        ExecReload=/bin/kill -HUP $MAINPID\n\
                         Environment=\"PATH=/a b:/c\"\nWorkingDirectory=/my 5%%\nRestart=";
         assert!(unit.contains(expected) && unit.contains("\nTimeoutStopSec=45\n"), "{unit}");
         let socket = print(UnitKind::SystemdSocket, &service);

@@ -81,7 +81,7 @@ impl Daemons {
         wait_until(|| self.all().is_empty()).await;
     }
 
-    fn paths(&self, extension: &str) -> Vec<PathBuf> {
+    pub(super) fn paths(&self, extension: &str) -> Vec<PathBuf> {
         let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let paths = files.map(|file| file.path());
         paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()

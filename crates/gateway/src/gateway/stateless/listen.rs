@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline::Subscription;
 use bowline::types::method;
 use bowline_proto::server::modern::listen::{ListenFilter, ListenStream};
 use bowline_proto::wire::object::Edit;
@@ -16,6 +15,7 @@ use tokio::time::timeout;
 use super::super::announce::ListChanges;
 use super::super::handshake::{capabilities, server_info};
 use super::super::shared_upstreams::UpstreamLease;
+use super::super::subscriptions::ResourceWatch;
 use super::StatelessHosts;
 use crate::catalog::Snapshot;
 
@@ -36,9 +36,9 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     };
     let (sender, mut updates) = mpsc::channel(MAX_QUEUED_CHANGES);
     if !granted.resource_uris.is_empty() {
-        lease.catalog.wait_until_known(hosts.gateway.list_wait).await;
+        lease.catalog().wait_until_known(hosts.gateway.list_wait).await;
     }
-    let seen = lease.catalog.snapshot();
+    let seen = lease.catalog().snapshot();
     let wanted = std::mem::take(&mut granted.resource_uris);
     // Dropping it ends the subscriptions.
     let mut watching = JoinSet::new();
@@ -46,7 +46,7 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
         Box::pin(watch_resources(hosts, (lease, &seen), wanted, sender, &mut watching)).await;
     let (mut stream, acknowledgment) = ListenStream::open(&id, granted);
     request.send_notification(&acknowledgment).await;
-    let mut lists = ListChanges::since(&lease.catalog, seen);
+    let mut lists = ListChanges::since(lease.catalog(), seen);
     loop {
         let changes = tokio::select! {
             methods = lists.next() => {
@@ -83,19 +83,17 @@ pub(super) async fn watch_resources(
     let mut subscribing = JoinSet::new();
     for uri in wanted {
         let Some(target) = snapshot.resource(&uri) else { continue };
-        let Some(Ok(connected)) = lease.get(&target.server).map(|upstream| upstream.connected()) else {
-            continue;
-        };
         let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
+        let upstreams = lease.upstreams();
         subscribing.spawn(async move {
-            let subscription = timeout(wait, connected.client.subscribe(&target.name)).await.ok()?.ok()?;
-            Some((uri, target.name, subscription, (permit, connected)))
+            let watch = timeout(wait, ResourceWatch::open(&upstreams, &target)).await.ok()??.ok()?;
+            Some((uri, watch, permit))
         });
     }
     let mut granted = BTreeSet::new();
     while let Some(subscribed) = subscribing.join_next().await {
-        if let Ok(Some((uri, own, subscription, permit))) = subscribed {
-            let forwarding = forward_changes(subscription, (uri.clone(), own), updates.clone());
+        if let Ok(Some((uri, watch, permit))) = subscribed {
+            let forwarding = forward_changes(watch, uri.clone(), updates.clone());
             watching.spawn(async move {
                 forwarding.await;
                 drop(permit);
@@ -107,15 +105,9 @@ pub(super) async fn watch_resources(
 }
 
 /// Sends the URI of each change, as hosts know it.
-async fn forward_changes(
-    mut subscription: Subscription,
-    (exposed, own): (Box<str>, Box<str>),
-    updates: mpsc::Sender<String>,
-) {
-    while let Some(change) = subscription.next().await {
-        // A resource below the one that was subscribed to has the URI of the server.
-        let uri = if *change.uri == *own { exposed.to_string() } else { change.uri };
-        if updates.send(uri).await.is_err() {
+async fn forward_changes(mut watch: ResourceWatch, exposed: Box<str>, updates: mpsc::Sender<String>) {
+    while let Some(change) = watch.next().await {
+        if updates.send(change.exposed(&exposed).to_owned()).await.is_err() {
             return;
         }
     }

@@ -23,7 +23,7 @@ use super::super::Shared;
 use super::super::questions::{CallQuestions, MAX_OPEN_QUESTIONS, Question};
 use super::super::request::{CallContext, CallOrigin, RoutedCall};
 use super::super::shared_upstreams::UpstreamLease;
-use super::super::upstream::Upstream;
+use super::super::upstream::UpstreamUse;
 use crate::catalog::Snapshot;
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
@@ -244,16 +244,16 @@ struct StatelessOrigin {
 impl CallOrigin for StatelessOrigin {
     async fn forward(
         &self,
-        upstream: &Upstream,
+        used: UpstreamUse,
         snapshot: &Snapshot,
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let server = &upstream.server;
+        let UpstreamUse { upstream, connection: connected } = used;
+        let server = &upstream.server.config;
         let Some(_permit) = upstream.count_call() else {
             return Err(error_response::too_many_requests(&server.name));
         };
-        let connected = upstream.connected()?;
         let open = connected.shared_calls.open(self.asking.clone());
         let current = Arc::clone(&self.current);
         let options = call_options(&server.timeouts)

@@ -58,8 +58,8 @@ async fn the_number_of_watched_resources_is_bounded() {
         &[Revision::V2026_07_28],
     );
     let lease = hosts.upstreams.lease(&client.unwrap(), None);
-    lease.catalog.wait_until_known(Duration::from_secs(20)).await;
-    let snapshot = lease.catalog.snapshot();
+    lease.catalog().wait_until_known(Duration::from_secs(20)).await;
+    let snapshot = lease.catalog().snapshot();
     let wanted = || ["x://a".into(), "x://b".into()].into();
     let (sender, _updates) = mpsc::channel(1);
     let mut watching = JoinSet::new();

@@ -16,7 +16,7 @@ use super::{at, gateway};
 use crate::support::TEST_TIMEOUT;
 
 /// A gateway on a socket.
-struct Endpoint {
+pub(super) struct Endpoint {
     url: String,
     raw: RawEndpoint,
     stop: oneshot::Sender<()>,
@@ -27,13 +27,13 @@ struct Endpoint {
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Endpoint {
-    async fn start(gateway: &Gateway) -> Self {
+    pub(super) async fn start(gateway: &Gateway) -> Self {
         let ServedGateway { address, stop, serving } = serve_on_loopback(gateway, DRAIN_TIMEOUT).await;
         Self { url: format!("http://{address}/mcp"), raw: RawEndpoint { address }, stop, serving }
     }
 
     /// A client of the gateway, connected in the modern era.
-    async fn client(&self, name: &str) -> Client {
+    pub(super) async fn client(&self, name: &str) -> Client {
         let server = Server::http("gateway", &self.url).build().expect("a loopback URL");
         let builder = Client::builder(server).client_info(name, "1").without_negotiation_cache();
         let client = builder.open().expect("it is configured");
@@ -56,17 +56,17 @@ impl Endpoint {
         (reply.status.clone(), reply.message().await)
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         let _ = self.stop.send(());
         soon(self.serving).await.expect("no panic");
     }
 }
 
-async fn soon<F: Future>(what: F) -> F::Output {
+pub(super) async fn soon<F: Future>(what: F) -> F::Output {
     timeout(TEST_TIMEOUT, what).await.expect("in time")
 }
 
-async fn call(client: &Client, tool: &str, arguments: Value) -> String {
+pub(super) async fn call(client: &Client, tool: &str, arguments: Value) -> String {
     let result = soon(client.call_tool(tool, &arguments)).await.expect("a result");
     let result: Value = result.json.decode().expect("JSON");
     result["content"][0]["text"].as_str().expect("a text").to_owned()
