@@ -273,7 +273,7 @@ pub mod config {
         HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
         KeyLocation, Program, Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy,
         Secret, Server, Share, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
-        TokenSource, ToolPattern, Transport,
+        TokenSource, ToolPattern, Transport, View,
     };
     #[cfg(feature = "config")]
     pub use bowline_config::{

@@ -9,6 +9,8 @@ use std::path::Path;
 use url::Url;
 
 use crate::secret::Secret;
+#[cfg(feature = "files")]
+use crate::view::View;
 
 #[cfg(feature = "files")]
 pub(crate) use auth::{
@@ -22,6 +24,8 @@ pub(crate) use auth::{
 pub enum InvalidValue {
     /// A server name that [`Server::name`](crate::Server::name) does not allow.
     Name,
+    /// A view name that [`View::is_valid_name`](crate::View::is_valid_name) does not allow.
+    ViewName,
     /// A command of no characters.
     EmptyCommand,
     /// A NUL character, which no system call takes.
@@ -90,6 +94,7 @@ impl fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Name => "a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
+            Self::ViewName => "a view name is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
             Self::EmptyCommand => "the command is empty",
             Self::Nul => "contains a NUL character",
             Self::EnvName => "an environment name is not empty and has no `=` and no NUL character",
@@ -182,6 +187,11 @@ fn ensure(valid: bool, invalid: InvalidValue) -> Result<(), InvalidValue> {
 pub(crate) fn name(name: &str) -> Result<(), InvalidValue> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     ensure((1..=64).contains(&name.len()) && name.bytes().all(valid), InvalidValue::Name)
+}
+
+#[cfg(feature = "files")]
+pub(crate) fn view_name(name: &str) -> Result<(), InvalidValue> {
+    ensure(View::is_valid_name(name), InvalidValue::ViewName)
 }
 
 #[cfg(feature = "files")]

@@ -15,6 +15,7 @@ use crate::problem::ProblemKind;
 use crate::sampling::Sampling;
 use crate::server::Server;
 use crate::store::StoreConfig;
+use crate::view::View;
 
 /// Every configured server, validated and with all placeholders filled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub struct Config {
     /// it](crate::Problem::hides_store_config). Only the user's file sets it: a project cannot move
     /// logins.
     pub store: Option<StoreConfig>,
+    /// The views of a gateway, by name. Only the user's file has them: a project's view could show
+    /// more under the name of a view that the user made to show less.
+    pub views: BTreeMap<String, View>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -106,8 +110,8 @@ impl Config {
     /// An entry that the project left out hides the user's as well, because the user's server of
     /// that name is not the one that was asked for. Hooks for all servers add up, the user's first,
     /// and apply to the servers of both. Sampling, elicitation, roots and auth settings of the
-    /// project replace the user's as a whole, for the same reason. The store is the user's alone:
-    /// what the project says about it becomes a note.
+    /// project replace the user's as a whole, for the same reason. The store and the views are the
+    /// user's alone: what the project says about them becomes a note.
     ///
     /// The project's programs run in the folder of its file ([`Config::anchored`]).
     ///
@@ -121,8 +125,19 @@ impl Config {
             Some(folder) => project.anchored(&folder),
             None => project,
         };
-        let Self { servers, hooks, sampling, elicitation, roots, auth, store: _, left_out, sources, notes } =
-            project;
+        let Self {
+            servers,
+            hooks,
+            sampling,
+            elicitation,
+            roots,
+            auth,
+            store: _,
+            views: _,
+            left_out,
+            sources,
+            notes,
+        } = project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
         layered.servers.retain(|name, _| !left_out.contains(name));
@@ -141,10 +156,14 @@ impl Config {
         layered
     }
 
-    /// Returns a note about settings that have no effect in a project's file. [`Config::layered`]
-    /// adds it by itself.
-    pub fn unused_in_project(&self) -> Option<Problem> {
-        self.store.as_ref().and(self.sources.last()).map(|project| ignored_store_note(project))
+    /// Returns notes about settings that have no effect in a project's file. [`Config::layered`]
+    /// adds them by itself.
+    pub fn unused_in_project(&self) -> Vec<Problem> {
+        let Some(project) = self.sources.last() else { return Vec::new() };
+        let store = self.store.is_some().then_some(("store", STORE_NOTE));
+        let views = (!self.views.is_empty()).then_some(("views", VIEWS_NOTE));
+        let unused = store.into_iter().chain(views);
+        unused.map(|(key, message)| ignored_table_note(project, key, message)).collect()
     }
 }
 
@@ -169,19 +188,25 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     diff
 }
 
-/// Builds the note that a project's `[store]` is ignored. Tokens are the user's: a project could
-/// direct them to a place that its author reads.
+/// Tokens are the user's: a project could direct them to a place that its author reads.
 #[cfg(feature = "files")]
-fn ignored_store_note(project: &Path) -> Problem {
+const STORE_NOTE: &str = "not used: a project does not set where logins are stored";
+/// A view limits what a host can reach. A project could widen it.
+#[cfg(feature = "files")]
+const VIEWS_NOTE: &str = "not used: a project has no views of the servers";
+
+/// Builds the note that a table of a project is ignored.
+#[cfg(feature = "files")]
+fn ignored_table_note(project: &Path, key: &str, message: &str) -> Problem {
     Problem {
         file: project.to_owned(),
         // The line of the table is no longer known here.
         line: 1,
         column: 1,
-        key: "store".to_owned(),
+        key: key.to_owned(),
         server: None,
         kind: ProblemKind::Ignored,
-        message: "not used: a project does not set where logins are stored".to_owned(),
+        message: message.to_owned(),
         hint: Some("write it in your own configuration file".to_owned()),
     }
 }

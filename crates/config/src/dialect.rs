@@ -9,10 +9,12 @@ mod host_auth;
 mod native;
 mod program;
 mod transport;
+mod views;
 
 pub(crate) use fields::Fields;
 pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
 pub(crate) use native::{ServerList, Unread, decode_table};
+pub(crate) use views::{ToolLists, ViewEntry, ViewList};
 
 use crate::raw::{RawFile, RawServer};
 use crate::report::{Located, Location, Report};

@@ -126,6 +126,7 @@ mod store;
 mod suggest;
 #[cfg(feature = "files")]
 mod tree;
+mod view;
 mod words;
 
 pub use auth::{
@@ -157,3 +158,4 @@ pub use source::{FileFormat, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};
 #[cfg(feature = "files")]
 pub use suggest::closest_name;
+pub use view::View;

@@ -2,13 +2,13 @@
 //! becomes of an entry or a table with a problem.
 
 use crate::config::Config;
-use crate::dialect;
+use crate::dialect::{self, ViewEntry};
 use crate::elicitation::ElicitationPolicy;
 use crate::environment::Environment;
 use crate::keys::KeyTable;
 use crate::placeholder::Filler;
 use crate::problem::{Errors, Problem, ProblemKind};
-use crate::raw::{RawElicitation, RawFile};
+use crate::raw::{RawElicitation, RawFile, RawView};
 use crate::report::{Located, Report};
 use crate::resolve::Resolver;
 use crate::source::Source;
@@ -36,6 +36,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
         let mut file = dialect::read_document(source.format, root, &mut report);
         let hooks = file.hooks.take().map_or_else(Vec::new, |hooks| hooks.value);
         let servers = file.servers.take().map_or_else(Vec::new, |servers| servers.value);
+        let views = file.views.take().map_or_else(Vec::new, |views| views.value);
         read_global_tables(file, &mut config, &mut report, filler);
         for hook in hooks {
             let mark = report.mark();
@@ -69,6 +70,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
             }
             report.leave_server();
         }
+        read_views(views, &mut config, &mut report, filler);
     }
     let (problems, notes) = report.finish();
     // A duplicate name, or one whose value is no table, is known only from its problem.
@@ -82,7 +84,8 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 /// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
 /// model, elicitations declined, no roots, default auth settings.
 fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
-    let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, garbled: _ } = file;
+    let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, views: _, garbled: _ } =
+        file;
     let resolver = &mut Resolver { report, filler };
     config.sampling = read_table(sampling, resolver, Resolver::resolve_sampling).unwrap_or_default();
     let policy = |_: &mut Resolver<'_, '_>, raw: Located<RawElicitation>| Some(raw.value.policy?.value);
@@ -92,6 +95,22 @@ fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Repor
     let app = |resolver: &mut Resolver<'_, '_>, raw| Some(resolver.resolve_app(raw));
     config.auth = read_table(auth, resolver, app).flatten().unwrap_or_default();
     config.store = read_table(store, resolver, Resolver::resolve_store).unwrap_or_default();
+}
+
+/// Reads the views. One with a problem is dropped: a host that asks for it is refused, and does not
+/// get more than was meant.
+fn read_views<'a>(views: Vec<ViewEntry>, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
+    // A server with a problem of its own is not missing.
+    let known = config.servers.keys().chain(&config.left_out).cloned().collect();
+    let resolver = &mut Resolver { report, filler };
+    for (name, table) in views {
+        let resolve = |resolver: &mut Resolver<'_, '_>, raw: Located<RawView>| {
+            Some(resolver.resolve_view(&name, raw, &known))
+        };
+        if let Some(Some(view)) = read_table(Some(table), resolver, resolve) {
+            config.views.insert(name, view);
+        }
+    }
 }
 
 /// Reads a table for all servers. The outer `None` is a table with a problem, which has been

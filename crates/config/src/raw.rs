@@ -4,10 +4,11 @@
 mod auth;
 mod server_requests;
 mod store;
+mod view;
 
 use serde_json::{Value, json};
 
-use crate::dialect::{HookEvents, HookList, ServerList, Unread, UnreadHooks};
+use crate::dialect::{HookEvents, HookList, ServerList, Unread, UnreadHooks, ViewList};
 use crate::hook::Hook;
 use crate::keys::{Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, keys};
 use crate::problem::ProblemKind;
@@ -21,6 +22,7 @@ pub(crate) use auth::{
 };
 pub(crate) use server_requests::{RawElicitation, RawRoots, RawSampling};
 pub(crate) use store::{RawBackend, RawStore};
+pub(crate) use view::RawView;
 
 keys! {
     /// Servers for bowline to connect to.
@@ -48,6 +50,12 @@ keys! {
         /// Where logins are stored. Only the user's own file sets it; in a project's file the table has
         /// no effect.
         store: Unread<RawStore>,
+
+        /// Views of the servers for some hosts of `bowline serve`, by name. A name is 1 to 64 characters
+        /// of A-Z, a-z, 0-9, `_` and `-`. Only the user's own file has them; in a project's file they
+        /// have no effect.
+        #[meant_by("view", "profiles", "profile")]
+        views: ViewList,
     }
     explain explain_file_key
 }

@@ -9,6 +9,7 @@ mod program;
 mod server_requests;
 mod store;
 mod transport;
+mod view;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

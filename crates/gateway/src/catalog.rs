@@ -33,6 +33,7 @@ pub use profile::Profile;
 pub(crate) use snapshot::{Snapshot, Target};
 
 use crate::fleet::{Fleet, FleetServer, ServerId};
+use crate::view::HostView;
 
 /// One of the lists that a host can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +110,7 @@ pub(crate) enum Freshness {
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
     profile: Profile,
+    view: Arc<HostView>,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -136,13 +138,15 @@ struct Entry {
 }
 
 impl Catalog {
-    /// Creates the catalog of a session with a host of this kind, without servers.
-    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile) -> Self {
+    /// Creates the catalog of a session with a host of this kind and view, without servers. What is
+    /// known of servers that the view hides decides about names, and is not shown.
+    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile, view: &Arc<HostView>) -> Self {
         let state =
             State { fleet: Arc::default(), servers: Vec::new(), snapshot: Arc::default(), is_outdated: true };
         Self {
             known: Arc::clone(known),
             profile,
+            view: Arc::clone(view),
             state: Mutex::new(state),
             changes: watch::Sender::default(),
         }
@@ -184,7 +188,7 @@ impl Catalog {
         let configured =
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
         let known = Arc::new(KnownLists::new(configured, naming, None));
-        let catalog = Self::new(&known, Profile::default());
+        let catalog = Self::new(&known, Profile::default(), &Arc::default());
         catalog.set_fleet(&known.fleet());
         for (server, (_, lists)) in known.fleet().iter().zip(servers) {
             let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
@@ -193,7 +197,7 @@ impl Catalog {
         catalog
     }
 
-    /// The merged lists, as of now.
+    /// The merged lists, as of now, as far as the view shows them. Nothing else is found in them.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         if state.is_outdated {
@@ -202,20 +206,20 @@ impl Catalog {
                 .iter()
                 .filter_map(|entry| Some((Arc::clone(&entry.server), Arc::clone(entry.lists.as_ref()?))))
                 .collect();
-            state.snapshot = self.known.snapshot(&state.fleet, &servers);
+            state.snapshot = self.known.snapshot(&state.fleet, &servers, &self.view);
             state.is_outdated = false;
         }
         Arc::clone(&state.snapshot)
     }
 
-    /// The names of the servers whose lists are not fresh, and why, in the configured order.
+    /// The names of the servers of the view whose lists are not fresh, and why, in the configured order.
     pub(crate) fn stale_servers(&self) -> Vec<(String, Freshness)> {
         let state = self.state.lock();
-        let outdated = state.servers.iter().filter(|entry| entry.freshness != Freshness::Fresh);
+        let outdated = state.shown(&self.view).filter(|entry| entry.freshness != Freshness::Fresh);
         outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
     }
 
-    /// Waits until each server's lists are known, from an earlier session or from the server, or
+    /// Waits until the lists of each server of the view are known, from an earlier session or from the server, or
     /// the server turned out to be down; for each at most until it is in the catalog for `limit`.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
         let mut changes = self.changes.subscribe();
@@ -235,7 +239,7 @@ impl Catalog {
             |entry: &&Entry| entry.lists.is_none() && !matches!(entry.freshness, Freshness::Stale(_));
         let now = Instant::now();
         let state = self.state.lock();
-        let until = state.servers.iter().filter(is_unknown).map(|entry| entry.since + limit);
+        let until = state.shown(&self.view).filter(is_unknown).map(|entry| entry.since + limit);
         until.filter(|until| *until > now).max()
     }
 
@@ -275,6 +279,11 @@ impl Catalog {
 }
 
 impl State {
+    /// The servers that a view shows.
+    fn shown<'a>(&'a self, view: &'a HostView) -> impl Iterator<Item = &'a Entry> {
+        self.servers.iter().filter(|entry| view.shows_server(&entry.server.config.name))
+    }
+
     fn find(&mut self, server: ServerId) -> Option<&mut Entry> {
         self.servers.iter_mut().find(|entry| entry.server.id == server)
     }

@@ -21,12 +21,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::config::View;
 use bowline::{Builder, Client, ConnectionEvent, Server};
 use bowline_server::{Host, HttpListener};
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::fleet::Reload;
+use crate::view::Views;
 use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
@@ -53,6 +55,8 @@ pub use lists::STALE_SERVERS;
 ///   share connections. What a server asks because of a call is the `input_required` result of that
 ///   call, which goes on when the host sends its answers.
 /// - The servers can be replaced by others while hosts are served; see [`Gateway::reload`].
+/// - A host with a view ([`GatewayBuilder::view`]) sees a part of the servers, and reaches nothing
+///   else. Only those servers are connected to for it.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -61,6 +65,7 @@ pub struct Gateway(Arc<Shared>);
 #[must_use]
 pub struct GatewayBuilder {
     servers: Vec<Server>,
+    views: Views,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
     list_wait: Duration,
@@ -77,6 +82,7 @@ type LoginCommands = dyn Fn(&Server, &[String]) -> Option<String> + Send + Sync;
 
 struct Shared {
     known: Arc<KnownLists>,
+    views: Views,
     connections: Arc<Connections>,
     list_wait: Duration,
     drain_timeout: Duration,
@@ -91,6 +97,7 @@ impl Gateway {
     pub fn builder(servers: impl IntoIterator<Item = Server>) -> GatewayBuilder {
         GatewayBuilder {
             servers: servers.into_iter().collect(),
+            views: Views::default(),
             naming: Naming::default(),
             cache: None,
             list_wait: LIST_WAIT,
@@ -183,6 +190,18 @@ impl GatewayBuilder {
         self
     }
 
+    /// Adds a view of the servers, for hosts that select it by this name: over HTTP as
+    /// [`HttpSettings::with_view`](crate::HttpSettings::with_view) says, otherwise with
+    /// [`Host::with_view`]. Names of tools and resources do not depend on the view.
+    ///
+    /// # Panics
+    /// If [`View::is_valid_name`] does not allow the name.
+    pub fn view(mut self, name: &str, view: View) -> Self {
+        assert!(View::is_valid_name(name), "{name:?} is no name of a view");
+        self.views.insert(name, view);
+        self
+    }
+
     /// Keeps the lists of the servers here between runs.
     pub fn catalog_cache(mut self, cache: impl CatalogCache) -> Self {
         self.cache = Some(Arc::new(cache));
@@ -240,6 +259,7 @@ impl GatewayBuilder {
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
+            views: self.views,
             connections: Arc::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,

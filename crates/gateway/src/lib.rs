@@ -56,7 +56,9 @@ mod relay;
 mod session_files;
 mod stored_sessions;
 mod trace;
+mod view;
 
+pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
     Host, HttpListener, HttpSettings, IdleWatch, SessionStore, SessionStoreFuture, StoredSession,

@@ -11,6 +11,7 @@ use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::audience::Audience;
 use crate::handshake::InitializeRequest;
 use crate::http::{HttpSource, PostTicket};
 use crate::link::HostLink;
@@ -31,6 +32,7 @@ pub struct Host {
     /// Messages of a batch that were not handled yet.
     inbox: VecDeque<InboundMessage>,
     link: HostLink,
+    audience: Audience,
 }
 
 /// Where the messages of the host come from.
@@ -109,13 +111,15 @@ impl Host {
         let (output, flushed) = HostOutput::new(writer);
         let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
         let link = HostLink::on_pipe(writer, flushed);
-        Self { source: Source::Pipe { reader, is_output_closed }, inbox: VecDeque::new(), link }
+        let source = Source::Pipe { reader, is_output_closed };
+        Self { source, inbox: VecDeque::new(), link, audience: Audience::default() }
     }
 
     /// A host that has begun a session over HTTP.
     pub(crate) fn on_http(source: HttpSource) -> Self {
         let link = HostLink::on_http(source.session());
-        Self { source: Source::Http(source), inbox: VecDeque::new(), link }
+        let audience = source.session().audience().clone();
+        Self { source: Source::Http(source), inbox: VecDeque::new(), link, audience }
     }
 
     /// A host whose session another process has begun. It has sent these messages.
@@ -123,6 +127,18 @@ impl Host {
         let mut host = Self::on_http(source);
         host.inbox.extend(inbox);
         host
+    }
+
+    /// Gives the host this view of the servers. Over HTTP, the view of a host is that of its session.
+    #[must_use]
+    pub fn with_view(mut self, view: &str) -> Self {
+        self.audience = Audience::of_view(Some(view.into()));
+        self
+    }
+
+    /// The view of the servers that the host has. `None` is everything.
+    pub fn view(&self) -> Option<&str> {
+        self.audience.view()
     }
 
     /// The sending side.

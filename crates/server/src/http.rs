@@ -9,6 +9,7 @@
 //! | `DELETE /mcp` | ends the session |
 //! | `GET /sse` | HTTP+SSE, if configured: begins a session with its only event stream |
 //! | `POST /messages` | HTTP+SSE: messages of the host |
+//! | `/mcp/NAME`, `/sse/NAME`, `/messages/NAME` | the same, for the view of this name |
 //! | `GET /healthz` | `ok` while the process runs |
 //! | `GET /readyz` | `ok`, or 503 once no new sessions are accepted |
 //!
@@ -19,6 +20,7 @@ mod bearer;
 mod connection;
 mod delete;
 mod end_session;
+mod endpoint;
 mod event_body;
 mod get;
 mod idle_watch;

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod audience;
 mod handshake;
 mod host;
 mod http;
@@ -37,6 +38,7 @@ mod stateless;
 mod stdin;
 mod stdout;
 
+pub use audience::Audience;
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
 pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch};

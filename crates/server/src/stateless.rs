@@ -11,6 +11,7 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::audience::Audience;
 use crate::http::BodyMemory;
 use crate::open_request::OpenRequest;
 
@@ -38,6 +39,8 @@ pub struct StatelessRequest {
     /// The memory that its params use, which are a part of its body. Whoever keeps them longer than
     /// the request keeps this as long.
     pub memory: BodyMemory,
+    /// Who sends it, and which view of the servers it is for.
+    pub audience: Audience,
     pub(crate) headers: HeaderMap,
 }
 
@@ -64,6 +67,11 @@ impl StatelessRequest {
                 () = serving => {}
             }
         });
+    }
+
+    /// The view of the servers that it is for. `None` is everything.
+    pub fn view(&self) -> Option<&str> {
+        self.audience.view()
     }
 
     /// Checks that the headers repeat the arguments that the annotations of the called tool name.

@@ -1,9 +1,11 @@
 //! Decides which configuration files are read, in which order, and which one defines a server.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_config::{
-    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
+    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, Server, Source, View, outline,
+    parse_partial,
 };
 use bowline_store::private::refuse_shared_folder;
 
@@ -262,6 +264,23 @@ impl Layers {
         self.active.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
     }
 
+    /// Returns the views of the servers, by name. A project's file has none: it could widen a view that
+    /// the user made to limit hosts.
+    pub fn views(&self) -> BTreeMap<String, View> {
+        self.own_layers().flat_map(|layer| layer.config.views.clone()).collect()
+    }
+
+    /// Returns the problems of views.
+    pub fn view_problems(&self) -> impl Iterator<Item = &Problem> {
+        let problems = self.own_layers().flat_map(|layer| &layer.problems);
+        problems.filter(|problem| problem.server.is_none() && problem.key.starts_with("views."))
+    }
+
+    /// The files that are the user's own.
+    fn own_layers(&self) -> impl Iterator<Item = &Layer> {
+        self.active.iter().filter(|layer| layer.origin != Origin::Project)
+    }
+
     /// Returns the names of all servers that could be used, sorted and without duplicates.
     pub fn server_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
@@ -402,6 +421,19 @@ mod tests {
         );
         assert!(matches!(layers.find_server("c"), ServerLookup::Unknown));
         assert_eq!(layers.server_names(), ["a", "b"]);
+    }
+
+    /// A trusted project can replace a server, but not widen a view.
+    #[test]
+    fn views_are_those_of_the_users_own_file() {
+        let user = "[servers.a]\ncommand = 'user'\n[views.v]\nservers = ['a']\n[views.w]\nservers = ['b']\n";
+        let project = "[servers.b]\ncommand = 'project'\n[views.v]\n[views.x]\n[views.y]\nservers = ['c']\n";
+        let layers = layers(user, project);
+        let views = layers.views();
+        assert_eq!(views.keys().collect::<Vec<_>>(), ["v"]);
+        assert!(!views["v"].shows_server("b"));
+        let problems: Vec<_> = layers.view_problems().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(problems, ["views.w.servers[0]"], "a server of the project cannot be named");
     }
 
     #[test]

@@ -49,12 +49,16 @@ characters of A-Z a-z 0-9 _ -, so that every model accepts them behind the prefi
 A changed configuration is taken over while it runs, and on SIGHUP at once: servers that are as before are not touched, and \
 hosts keep their sessions. A file that is not valid changes nothing, and a note says why.
 
+A view shows a host a part of the servers, and nothing else can be reached through it. It is defined as [views.NAME] in \
+your configuration, and selected with --view, or over HTTP by the path /mcp/NAME or by the token of the view.
+
 In a host's configuration:
   { \"mcpServers\": { \"bowline\": { \"command\": \"bowline\", \"args\": [\"serve\", \"--stdio\"] } } }
 
 Examples:
   bowline serve --stdio                    all configured servers, for the host that starts this
   bowline serve --stdio files docs         these two
+  bowline serve --stdio --view review      what [views.review] shows of them
   bowline serve                            for hosts on this machine, at http://127.0.0.1:7355/mcp
   bowline serve --socket /run/user/1000/bowline.sock
   bowline serve --print-unit systemd       how systemd runs it; the output says where to save it")]
@@ -68,6 +72,9 @@ pub(crate) struct ServeArgs {
     /// Serve that host in this process alone, and not through the daemon that hosts share
     #[arg(long, requires = "stdio")]
     pub(crate) alone: bool,
+    /// Serve that host this view of the servers, which the configuration defines as [views.NAME]
+    #[arg(long, value_name = "NAME", requires = "stdio")]
+    pub(crate) view: Option<String>,
     /// Put the name of its server before every name, and not only where two servers have the same one
     #[arg(long)]
     pub(crate) prefix: bool,

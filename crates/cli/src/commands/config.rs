@@ -123,7 +123,10 @@ fn untrusted_json(project: &UntrustedFile) -> Value {
 
 /// Returns the notes about a file, including settings that have no effect in a project.
 fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
-    let unused = (layer.origin == Origin::Project).then(|| layer.config.unused_in_project()).flatten();
+    let unused = match layer.origin {
+        Origin::Project => layer.config.unused_in_project(),
+        Origin::Named | Origin::User => Vec::new(),
+    };
     layer.config.notes.iter().cloned().chain(unused)
 }
 

@@ -16,6 +16,7 @@ mod front;
 mod listen;
 mod reload;
 mod unit;
+mod views;
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
 use reload::{ConfigWatch, ReadConfig, Reloader};
 use unit::ServiceState;
+use views::ViewMap;
 
 pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "serve")?;
@@ -41,11 +43,14 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     let watch = ConfigWatch::new(settings);
     let config = ReadConfig::read(&args, settings)?;
     config.left_out_notes(None).iter().for_each(|note| printer.note(note));
-    let enabled = &config.servers;
+    let served = (&config.servers[..], &config.views);
+    if let Some(view) = &args.view {
+        views::check_selected(view, &config.views, settings)?;
+    }
     if let Some(kind) = args.print_unit {
         return print_unit(kind, &args.listen, settings);
     }
-    if args.stdio && !args.alone && front::run(&args, settings, enabled).await == FrontOutcome::Served {
+    if args.stdio && !args.alone && front::run(&args, settings, served).await == FrontOutcome::Served {
         stderr::drain();
         return Ok(Exit::Ok);
     }
@@ -56,14 +61,14 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let mut serving = Serving::new(printer);
     let hangups = serving.take_hangups();
-    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, enabled).await?) };
+    let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, served).await?) };
     #[cfg(unix)]
-    let pid_file = record_daemon(&args, settings, enabled)?;
+    let pid_file = record_daemon(&args, settings, served)?;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     unit::notify(&*settings.env, ServiceState::Ready);
-    let gateway = build_gateway(enabled, &args, settings, &serving);
-    let logins: LoginCommands = reload::login_commands(settings, enabled).into_iter().collect();
+    let gateway = build_gateway(served, &args, settings, &serving);
+    let logins: LoginCommands = reload::login_commands(settings, served.0).into_iter().collect();
     let reloads = Reloader {
         args: &args,
         settings,
@@ -77,7 +82,11 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     };
     match listener {
         None => {
-            let run = |stop| async move { reloads.run_while(gateway.serve(Host::stdio(), stop)).await };
+            let host = match &args.view {
+                Some(view) => Host::stdio().with_view(view),
+                None => Host::stdio(),
+            };
+            let run = |stop| async move { reloads.run_while(gateway.serve(host, stop)).await };
             serving.drive(logins, run).await;
         }
         Some(listener) => {
@@ -168,12 +177,12 @@ async fn wait_until_idle(hosts: IdleWatch, limit: Option<Duration>) {
 fn record_daemon(
     args: &ServeArgs,
     settings: &Settings,
-    servers: &[bowline::Server],
+    (servers, views): (&[bowline::Server], &ViewMap),
 ) -> Outcome<Option<detached::PidFile>> {
     let (Some(expected), Some(socket)) = (&args.listen.detached, &args.listen.socket) else {
         return Ok(None);
     };
-    let key = daemon_key::DaemonKey::new(args, settings, servers);
+    let key = daemon_key::DaemonKey::new(args, settings, (servers, views));
     if key.to_string() != *expected {
         settings.printer.note("the configuration has changed since the host that starts this daemon read it");
     }
@@ -183,7 +192,7 @@ fn record_daemon(
 }
 
 fn build_gateway(
-    servers: &[bowline::Server],
+    (servers, views): (&[bowline::Server], &ViewMap),
     args: &ServeArgs,
     settings: &Settings,
     serving: &Serving<'_>,
@@ -203,6 +212,7 @@ fn build_gateway(
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
+    let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
     match catalog {
         Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),
         None => builder.build(),

@@ -14,7 +14,7 @@ use crate::status::{http_entry, stdio_entry};
 const CATALOG: &str =
     if cfg!(windows) { "home/AppData/Local/bowline/cache/catalog" } else { "home/.cache/bowline/catalog" };
 
-async fn tools(host: &mut Host) -> Vec<String> {
+pub(crate) async fn tools(host: &mut Host) -> Vec<String> {
     let answer = host.request("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("no tools in {answer}"));
     tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()

@@ -3,6 +3,7 @@
 mod daemons;
 mod recovery;
 mod reload;
+mod views;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

@@ -14,6 +14,7 @@ mod secrets;
 mod server_requests;
 mod store;
 mod toml;
+mod views;
 
 use bowline_config::{Config, FixedEnvironment, Problem, Source, parse};
 

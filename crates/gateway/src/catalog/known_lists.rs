@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
 use crate::fleet::{Fleet, FleetServer, Reload, ServerId, ServerIds};
+use crate::view::HostView;
 
 /// The configured servers, and what they offered to earlier sessions, by the kind of host.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ struct State {
     asking: HashSet<(ServerId, Profile)>,
     /// Which tool had which plain name. A reload forgets nothing of it.
     owners: NameOwners,
-    /// The latest snapshot: sessions that see the same share it.
-    latest: Option<LatestSnapshot>,
+    /// The latest snapshot of each view, by its name: sessions that see the same share it.
+    latest: HashMap<Box<str>, LatestSnapshot>,
 }
 
 #[derive(Debug)]
@@ -54,7 +55,8 @@ impl KnownLists {
         let mut ids = ServerIds::default();
         let fleet = Arc::new(Fleet::default().reload(servers, &mut ids).fleet);
         let owners = cache.as_ref().map(|cache| cache.load_names()).unwrap_or_default();
-        let state = State { ids, lists: HashMap::new(), asking: HashSet::new(), owners, latest: None };
+        let state =
+            State { ids, lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
         Self { fleet: watch::Sender::new(fleet), naming, cache, state: Mutex::new(state) }
     }
 
@@ -82,7 +84,7 @@ impl KnownLists {
             let successor = fleet.find(&lost.config.name).filter(|next| is_reached_alike(lost, next));
             state.hand_over(lost.id, successor.map(|next| next.id));
         }
-        state.latest = None;
+        state.latest.clear();
         self.fleet.send_replace(fleet);
         (change.reload, change.lost.iter().map(|lost| lost.id).collect())
     }
@@ -154,11 +156,16 @@ impl KnownLists {
         }
     }
 
-    /// The merged lists of these servers of a fleet. Sessions with the same lists get the same
-    /// snapshot.
-    pub(super) fn snapshot(&self, fleet: &Arc<Fleet>, servers: &[OfferedLists]) -> Arc<Snapshot> {
+    /// The merged lists of these servers of a fleet, as far as the view shows them. Sessions with the
+    /// same lists and view get the same snapshot.
+    pub(super) fn snapshot(
+        &self,
+        fleet: &Arc<Fleet>,
+        servers: &[OfferedLists],
+        view: &HostView,
+    ) -> Arc<Snapshot> {
         let mut state = self.state.lock();
-        if let Some(latest) = &state.latest
+        if let Some(latest) = state.latest.get(view.name())
             && latest.is_made_of(fleet, servers)
         {
             return Arc::clone(&latest.snapshot);
@@ -171,9 +178,11 @@ impl KnownLists {
             })
             .collect();
         let before = state.owners.len();
-        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, self.naming, &mut state.owners));
+        let naming = (self.naming, &mut state.owners);
+        let snapshot = Arc::new(Snapshot::build(&exposed, &configured, naming, view));
         let (fleet, made_of) = (Arc::clone(fleet), servers.to_vec());
-        state.latest = Some(LatestSnapshot { fleet, made_of, snapshot: Arc::clone(&snapshot) });
+        let latest = LatestSnapshot { fleet, made_of, snapshot: Arc::clone(&snapshot) };
+        state.latest.insert(view.name().into(), latest);
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);
         if let (Some(cache), Some(owners)) = (self.cache.clone(), new_owners) {
@@ -273,10 +282,14 @@ mod tests {
         let lists = Arc::new(ServerLists { tools: vec![tool], ..ServerLists::default() });
         let before = known.fleet();
         let offered = [(Arc::clone(before.find("one").unwrap()), lists)];
+        let view = HostView::default();
         let exposes =
-            |fleet| known.snapshot(fleet, &offered).named(ListKind::Tools, "files__delete").is_some();
+            |fleet| known.snapshot(fleet, &offered, &view).named(ListKind::Tools, "files__delete").is_some();
         assert!(exposes(&before));
-        assert!(Arc::ptr_eq(&known.snapshot(&before, &offered), &known.snapshot(&before, &offered)));
+        assert!(Arc::ptr_eq(
+            &known.snapshot(&before, &offered, &view),
+            &known.snapshot(&before, &offered, &view)
+        ));
         known.reload(vec![one, files]);
         assert!(exposes(&before));
         assert!(!exposes(&known.fleet()), "it looks like a tool of the new server");

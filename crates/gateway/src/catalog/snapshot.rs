@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline::Json;
+use bowline::config::View;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
@@ -32,6 +33,8 @@ pub(crate) struct Snapshot {
     harmless_tools: HashSet<Box<str>>,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
+    /// Whether no resource can be read.
+    hides_resources: bool,
     /// Instructions of the servers, merged.
     instructions: Option<String>,
 }
@@ -46,19 +49,22 @@ pub(crate) struct Target {
 }
 
 impl Snapshot {
-    /// Merges the lists of these servers, of all that are `configured`.
+    /// Merges the lists of these servers, of all that are `configured`. What the view hides is in no
+    /// list and has no way back, but counts for names: they are the same in every view.
     pub(super) fn build(
         servers: &[ExposedLists],
         configured: &[&str],
-        naming: Naming,
-        owners: &mut NameOwners,
+        (naming, owners): (Naming, &mut NameOwners),
+        view: &View,
     ) -> Self {
-        let mut snapshot = Self { instructions: merge_instructions(servers), ..Self::default() };
+        let instructions = merge_instructions(servers, view);
+        let mut snapshot = Self { instructions, hides_resources: !view.resources, ..Self::default() };
         snapshot.qualified = qualified_uris(servers);
+        snapshot.qualified.retain(|server, _| view.shows_server(server));
         snapshot.without_resources = servers
             .iter()
             .filter(|exposed| exposed.lists.resources.is_empty() && exposed.lists.templates.is_empty())
-            .filter(|exposed| exposed.has_resources)
+            .filter(|exposed| exposed.has_resources && view.shows_resources(&exposed.server))
             .map(|exposed| Arc::clone(&exposed.server))
             .collect();
         for kind in ListKind::ALL {
@@ -66,10 +72,11 @@ impl Snapshot {
             let items = match kind {
                 ListKind::Tools | ListKind::Prompts => {
                     let table = if kind == ListKind::Tools { &mut owners.tools } else { &mut owners.prompts };
-                    snapshot
-                        .merge_named(servers, kind, |elements| expose(elements, configured, naming, table))
+                    snapshot.merge_named(servers, kind, view, |elements| {
+                        expose(elements, configured, naming, table)
+                    })
                 }
-                ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind),
+                ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind, view),
             };
             snapshot.results[at] = Some(render(kind, &items));
         }
@@ -127,6 +134,9 @@ impl Snapshot {
         if let Some(target) = self.resources.get(uri) {
             return Some(target.clone());
         }
+        if self.hides_resources {
+            return None;
+        }
         let (server, own) = uris::split(uri)?;
         let (server, own_uris) = self.qualified.get_key_value(server)?;
         // Only a server that shares a URI has such names.
@@ -180,6 +190,7 @@ impl Snapshot {
         &mut self,
         servers: &[ExposedLists],
         kind: ListKind,
+        view: &View,
         expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), String>,
     ) -> Vec<Json> {
         let listed: Vec<(&ExposedLists, String, &Json)> = elements(servers, kind, "name").collect();
@@ -189,6 +200,13 @@ impl Snapshot {
         let mut items = Vec::with_capacity(listed.len());
         for (of, name, item) in &listed {
             let server = &of.server;
+            let is_shown = match kind {
+                ListKind::Tools => view.shows_tool(server, name),
+                _ => view.shows_prompts(server),
+            };
+            if !is_shown {
+                continue;
+            }
             let exposed = &names[&(&**server, name.as_str())];
             let own = if kind == ListKind::Tools { of.own_tool_name(name) } else { name };
             let target = Target { server: Arc::clone(server), name: own.into() };
@@ -216,11 +234,14 @@ impl Snapshot {
         items
     }
 
-    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind) -> Vec<Json> {
+    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind, view: &View) -> Vec<Json> {
         let member = uri_member(kind);
         let mut table = HashMap::new();
         let mut items = Vec::new();
         for (ExposedLists { server, .. }, uri, item) in elements(servers, kind, member) {
+            if !view.shows_resources(server) {
+                continue;
+            }
             let exposed = self
                 .qualified
                 .get(server)
@@ -348,10 +369,13 @@ fn with_member(object: &Json, member: &str, value: &Json) -> Json {
     Edit::new().set(member, value).apply(Some(object)).unwrap_or_else(|_| object.clone())
 }
 
-/// Merges the instructions of the servers, each below a heading with the name of its server.
-fn merge_instructions(servers: &[ExposedLists]) -> Option<String> {
+/// Merges the instructions of the servers that the view shows, each below a heading with the name of its server.
+fn merge_instructions(servers: &[ExposedLists], view: &View) -> Option<String> {
     let mut merged = String::new();
     for ExposedLists { server, lists, .. } in servers {
+        if !view.shows_server(server) {
+            continue;
+        }
         let Some(instructions) = lists.instructions.as_deref().map(str::trim).filter(|text| !text.is_empty())
         else {
             continue;

@@ -12,11 +12,13 @@ use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
 use crate::handshake::forwarded_capabilities;
+use crate::view::HostView;
 
 /// The state of one session, shared by its requests.
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
+    view: Arc<HostView>,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
 }
@@ -25,7 +27,8 @@ impl HostSession {
     /// Serves the host to the end of its session, or until `stop` resolves.
     pub(super) async fn run(gateway: Arc<Shared>, mut host: Host, stop: impl Future<Output = ()>) {
         let link = host.link().clone();
-        let session = Arc::new(Self { gateway, link, upstreams: Mutex::default() });
+        let view = gateway.views.select(host.view());
+        let session = Arc::new(Self { gateway, link, view, upstreams: Mutex::default() });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -69,13 +72,15 @@ impl HostSession {
         }
     }
 
-    /// Opens connections to all servers with the identity of the host.
+    /// Opens connections to all servers that the host sees, with its identity.
     fn initialize(self: &Arc<Self>, request: InitializeRequest) {
         let params = request.params();
-        tracing::info!(host = params.client_info.as_str(), revision = %params.revision, "a host is here");
+        let (host, view) = (params.client_info.as_str(), self.view.name());
+        tracing::info!(host, view, revision = %params.revision, "a host is here");
         let identity = Identity {
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
+            view: Arc::clone(&self.view),
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);

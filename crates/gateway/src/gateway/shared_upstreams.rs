@@ -1,5 +1,5 @@
 //! Connections that hosts without a session share, by the name, version and capabilities that they
-//! declare.
+//! declare, and by their view of the servers.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -33,6 +33,8 @@ struct ClientKey {
     client_info: Box<str>,
     /// The capabilities that servers are told.
     capabilities: Box<str>,
+    /// The name of their view.
+    view: Box<str>,
 }
 
 struct Entry {
@@ -68,16 +70,24 @@ impl SharedUpstreams {
 
     /// The connections for the host of a request.
     // GW-15
-    pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest) -> UpstreamLease {
-        self.lease_for(client.client_info.as_ref(), forwarded_capabilities(&client.client_capabilities))
+    pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest, view: Option<&str>) -> UpstreamLease {
+        let capabilities = forwarded_capabilities(&client.client_capabilities);
+        self.lease_for(client.client_info.as_ref(), capabilities, view)
     }
 
     /// The connections for hosts that declare this name and version, an `Implementation`, and these
-    /// capabilities.
-    fn lease_for(self: &Arc<Self>, client_info: Option<&Json>, capabilities: Json) -> UpstreamLease {
+    /// capabilities, and have this view.
+    fn lease_for(
+        self: &Arc<Self>,
+        client_info: Option<&Json>,
+        capabilities: Json,
+        view: Option<&str>,
+    ) -> UpstreamLease {
+        let view = self.gateway.views.select(view);
         let key = |client_info: &Json| ClientKey {
             client_info: client_info.as_str().into(),
             capabilities: capabilities.as_str().into(),
+            view: view.name().into(),
         };
         let mut by_client = self.by_client.lock();
         let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
@@ -88,7 +98,10 @@ impl SharedUpstreams {
         let client_info = declared.cloned().unwrap_or_else(server_info);
         let client = key(&client_info);
         let entry = by_client.entry(client.clone()).or_insert_with(|| Entry {
-            upstreams: Upstreams::open(&self.gateway, Identity { client_info, capabilities, session: None }),
+            upstreams: Upstreams::open(
+                &self.gateway,
+                Identity { client_info, capabilities, view, session: None },
+            ),
             users: 0,
             idle_since: Instant::now(),
         });
@@ -168,6 +181,7 @@ impl Drop for UpstreamLease {
 
 #[cfg(test)]
 mod tests {
+    use bowline::config::View;
     use bowline_proto::server::handshake::implementation;
 
     use super::super::Gateway;
@@ -178,7 +192,7 @@ mod tests {
     }
 
     fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
-        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object())
+        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), None)
     }
 
     fn names(shared: &SharedUpstreams) -> usize {
@@ -193,7 +207,7 @@ mod tests {
         let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
         assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
         assert_eq!(*first.client.client_info, *server_info().as_str());
-        let anonymous = shared.lease_for(None, Json::empty_object());
+        let anonymous = shared.lease_for(None, Json::empty_object(), None);
         let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
         for other in [&anonymous, &large] {
             assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
@@ -218,11 +232,29 @@ mod tests {
     async fn hosts_with_other_capabilities_have_other_connections() {
         let shared = shared();
         let host = implementation("host", "1");
-        let lease = |capabilities: &str| shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap());
+        let lease =
+            |capabilities: &str| shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap(), None);
         let (none, roots, again) = (lease("{}"), lease(r#"{"roots":{}}"#), lease(r#"{"roots":{}}"#));
         assert!(!Arc::ptr_eq(&none.upstreams, &roots.upstreams));
         assert!(Arc::ptr_eq(&roots.upstreams, &again.upstreams));
         assert_eq!(names(&shared), 2);
+    }
+
+    #[tokio::test]
+    async fn hosts_with_another_view_have_other_connections() {
+        let gateway = Gateway::builder([]).view("a", View::default()).view("b", View::default()).build();
+        let shared = SharedUpstreams::new(gateway.0);
+        let host = implementation("host", "1");
+        let in_view = |view| shared.lease_for(Some(&host), Json::empty_object(), view);
+        let (none, a) = (in_view(None), in_view(Some("a")));
+        let (b, again) = (in_view(Some("b")), in_view(Some("a")));
+        assert!(!Arc::ptr_eq(&none.upstreams, &a.upstreams) && !Arc::ptr_eq(&a.upstreams, &b.upstreams));
+        assert!(Arc::ptr_eq(&a.upstreams, &again.upstreams));
+        // Hosts of all kinds beyond the bound share connections, but never those of another view.
+        let _held: Vec<_> = (0..MAX_CLIENTS).map(|number| lease(&shared, &number.to_string())).collect();
+        let beyond = implementation("x", "1");
+        let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), view);
+        assert!(!Arc::ptr_eq(&beyond(Some("a")).upstreams, &beyond(Some("b")).upstreams));
     }
 
     #[tokio::test]

@@ -96,7 +96,7 @@ impl StatelessHosts {
             Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,
             Err(refusal) => return request.request.respond(Err(&refusal.error)).await,
         }
-        let lease = self.upstreams.lease(&request.client);
+        let lease = self.upstreams.lease(&request.client, request.view());
         match &*request.method {
             method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
             method::DISCOVER => {
@@ -115,10 +115,10 @@ impl StatelessHosts {
         if let Err(refusal) = check_arguments(&request, routed.snapshot()) {
             return request.request.respond(Err(&refusal.error)).await;
         }
-        let StatelessRequest { request, method, params: sent, client, memory, .. } = request;
+        let StatelessRequest { request, method, params: sent, client, memory, audience, .. } = request;
         let gateway = Arc::clone(&self.gateway);
         let call = CallStart { gateway, lease, routed, method: method.clone(), params, memory };
-        let host = HostRequest { method, params: sent, client };
+        let host = HostRequest { method, params: sent, client, audience };
         self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;
     }
 
@@ -129,6 +129,7 @@ impl StatelessHosts {
             method: request.method.clone(),
             params: request.params.clone(),
             client: request.client.clone(),
+            audience: request.audience.clone(),
         };
         let resumed = self.parking.resume(&retry, &host, |call| check_arguments(&request, call.snapshot()));
         match resumed {

@@ -24,6 +24,7 @@ use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile};
 use crate::error_response::{self, ConnectionState};
 use crate::fleet::{Fleet, FleetServer, ServerId};
+use crate::view::HostView;
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
@@ -31,6 +32,8 @@ pub(super) struct Identity {
     pub(super) client_info: Json,
     /// The capabilities of the host, as far as servers are told: an object.
     pub(super) capabilities: Json,
+    /// The servers that it sees, and what of them.
+    pub(super) view: Arc<HostView>,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
@@ -68,7 +71,7 @@ struct Current {
     is_closed: bool,
 }
 
-/// What there is of each server of a fleet.
+/// What there is of each server of a fleet that the host sees.
 #[derive(Default)]
 struct UpstreamSet {
     fleet: Arc<Fleet>,
@@ -116,12 +119,13 @@ impl Identity {
 }
 
 impl Upstreams {
-    /// Starts to connect with this identity to every server that is not to be started on call.
+    /// Starts to connect with this identity to every server that it sees and that is not to be
+    /// started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
         let upstreams = Arc::new(Self {
             gateway: Arc::clone(gateway),
             member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
-            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile())),
+            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile(), &identity.view)),
             identity: Arc::new(identity),
             current: Mutex::default(),
             subscriptions: Subscriptions::default(),
@@ -170,10 +174,13 @@ impl Upstreams {
         }
     }
 
-    /// The name of the only server, if there is one.
+    /// The name of the only server, if there is one and the view hides nothing of it. What an unknown
+    /// method reaches is not known.
     pub(super) fn only(&self) -> Option<String> {
         match &*self.current_set().all {
-            [only] => Some(only.server.config.name.clone()),
+            [only] if self.identity.view.shows_all_of(&only.server.config.name) => {
+                Some(only.server.config.name.clone())
+            }
             _ => None,
         }
     }
@@ -247,6 +254,7 @@ impl Upstreams {
             current.set.all.iter().map(|upstream| (upstream.server.id, upstream)).collect();
         let all: Vec<_> = fleet
             .iter()
+            .filter(|server| self.identity.view.shows_server(&server.config.name))
             .map(|server| match before.get(&server.id) {
                 Some(upstream) => Arc::clone(upstream),
                 None => self.open_upstream(server, current.log_level),

@@ -38,6 +38,12 @@ impl TestHost {
         Self::spawn(|host, stop| async move { gateway.serve(host, stop).await })
     }
 
+    /// A host with this view of the servers.
+    pub(crate) fn join_view(gateway: &Gateway, view: &'static str) -> Self {
+        let gateway = gateway.clone();
+        Self::spawn(|host, stop| async move { gateway.serve(host.with_view(view), stop).await })
+    }
+
     /// A host that a gateway serves, initialized with these capabilities.
     pub(crate) async fn join_with(gateway: &Gateway, capabilities: Value) -> Self {
         let mut host = Self::join(gateway);
@@ -172,6 +178,14 @@ impl TestHost {
         let answer = self.response("result").await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
+    }
+
+    /// Sends a request and returns its error.
+    pub(crate) async fn error(&mut self, method: &str, params: Value) -> Value {
+        self.send_request("error", method, params).await;
+        let answer = self.response("error").await;
+        assert!(answer.get("result").is_none(), "{method}: {answer}");
+        answer["error"].clone()
     }
 
     /// The names in a list of the gateway.

@@ -27,6 +27,12 @@ pub struct SessionRecord {
     /// The resources that it is subscribed to, with the params of its subscription.
     #[serde(default)]
     pub subscriptions: BTreeMap<String, Json>,
+    /// The view of the servers that the session has. `None` shows everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
+    /// The view whose token the host has. `None` is the general token, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// One entry of the journal of a session.
@@ -68,7 +74,14 @@ const MAX_SUBSCRIPTIONS: usize = 1_000;
 impl SessionRecord {
     /// The record of a session that begins with these params.
     pub fn new(initialize: Json) -> Self {
-        Self { initialize, revision: None, log_level: None, subscriptions: BTreeMap::new() }
+        Self {
+            initialize,
+            revision: None,
+            log_level: None,
+            subscriptions: BTreeMap::new(),
+            view: None,
+            principal: None,
+        }
     }
 
     /// Takes note of a request. Returns whether the record has changed.
@@ -224,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn a_record_knows_its_view_and_an_old_one_has_none() {
+        let mut record = SessionRecord::new(Json::empty_object());
+        let old: SessionRecord = serde_json::from_str(r#"{"initialize":{}}"#).unwrap();
+        assert_eq!(old, record);
+        record.view = Some("review".to_owned());
+        record.principal = Some("other".to_owned());
+        let encoded = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<SessionRecord>(&encoded).unwrap(), record);
+    }
+
+    #[test]
     fn a_record_brings_a_session_into_its_state() {
         let json = |text: &str| Json::try_from(text).unwrap();
         let mut record = SessionRecord::new(json(r#"{"protocolVersion":"2025-11-25"}"#));
@@ -238,6 +262,7 @@ mod tests {
         assert!(!record.note_request("tools/call", Some(&a)) && !record.note_request("ping", None));
         let encoded = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<SessionRecord>(&encoded).unwrap(), record);
+        assert!(!encoded.contains("view") && !encoded.contains("principal"), "as before: {encoded}");
         let methods: Vec<_> = record
             .messages()
             .into_iter()

@@ -5,10 +5,15 @@ use http::{HeaderMap, StatusCode};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::site::Site;
+use crate::audience::Audience;
 
 // HL-04
 /// Ends the session that the headers name.
-pub(crate) async fn serve_delete(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
-    site.find_session(headers).await?.end_for_good();
+pub(crate) async fn serve_delete(
+    site: &Site,
+    audience: &Audience,
+    headers: &HeaderMap,
+) -> Result<Reply, Refusal> {
+    site.find_session(audience, headers).await?.end_for_good();
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }

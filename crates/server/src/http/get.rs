@@ -12,15 +12,20 @@ use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::session::HttpSession;
 use super::site::{Site, text_of};
+use crate::audience::Audience;
 
 /// Opens an event stream.
 // HL-05, HL-07
-pub(crate) async fn serve_get(site: &Site, headers: &HeaderMap) -> Result<Reply, Refusal> {
+pub(crate) async fn serve_get(
+    site: &Site,
+    audience: &Audience,
+    headers: &HeaderMap,
+) -> Result<Reply, Refusal> {
     let accepted = AcceptedFormats::parse(headers.get_all(ACCEPT).iter().map(text_of));
     if !accepted.event_stream {
         return Err(Refusal::Accept);
     }
-    let session = site.find_session(headers).await?;
+    let session = site.find_session(audience, headers).await?;
     let Some(last) = headers.get("last-event-id") else {
         // It replaces one that is open: a host has one at a time, and after a broken connection it
         // often comes back before the old connection is known to be dead. Two at once would each

@@ -13,6 +13,7 @@ use ring::digest::{SHA256, digest};
 use tokio::time::{Instant, timeout};
 
 use super::session::SessionId;
+use crate::audience::Audience;
 use crate::session_store::{SessionStore, SessionStoreFuture, StoredSession};
 
 /// Records the sessions of a listener.
@@ -29,6 +30,7 @@ pub(crate) struct SessionJournal {
     journal: Journal,
     /// What the session is called in the store.
     name: Arc<str>,
+    audience: Audience,
     state: Mutex<State>,
 }
 
@@ -74,8 +76,8 @@ impl Journal {
     }
 
     /// Records a session that begins.
-    pub(crate) fn begin(&self, id: &SessionId) -> SessionJournal {
-        self.session(id, None)
+    pub(crate) fn begin(&self, id: &SessionId, audience: &Audience) -> SessionJournal {
+        self.session(id, audience.clone(), None)
     }
 
     /// Loads a session that another process has recorded, and goes on recording it.
@@ -102,7 +104,8 @@ impl Journal {
         let record: SessionRecord = serde_json::from_slice(&record).ok()?;
         record.revision.as_ref()?;
         let entries = journal.iter().filter_map(|entry| JournalEntry::decode(entry)).collect();
-        Some((self.session(id, Some(record.clone())), record, entries))
+        let audience = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
+        Some((self.session(id, audience, Some(record.clone())), record, entries))
     }
 
     /// Waits until everything is stored that was recorded so far.
@@ -117,11 +120,11 @@ impl Journal {
         self.store.release();
     }
 
-    fn session(&self, id: &SessionId, record: Option<SessionRecord>) -> SessionJournal {
+    fn session(&self, id: &SessionId, audience: Audience, record: Option<SessionRecord>) -> SessionJournal {
         let touched = Instant::now();
         let state = State { record, touched, appended: Extent::default(), open: BTreeMap::new() };
         let state = Mutex::new(state);
-        SessionJournal { journal: self.clone(), name: name_of(id).into(), state }
+        SessionJournal { journal: self.clone(), name: name_of(id).into(), audience, state }
     }
 }
 
@@ -133,7 +136,10 @@ impl SessionJournal {
             Some(record) => record,
             None if *asked == *method::INITIALIZE => {
                 let params = params.cloned().unwrap_or_else(Json::empty_object);
-                state.record = Some(SessionRecord::new(params));
+                let mut record = SessionRecord::new(params);
+                record.view = self.audience.view().map(str::to_owned);
+                record.principal = self.audience.principal().map(str::to_owned);
+                state.record = Some(record);
                 return;
             }
             None => return,

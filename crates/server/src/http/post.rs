@@ -29,6 +29,7 @@ use super::site::{Site, text_of};
 use super::source::InboundPost;
 use super::stateless::serve_stateless;
 use super::ticket::PostTicket;
+use crate::audience::Audience;
 use crate::host::{Host, InboundMessage};
 
 /// A POST whose body was read.
@@ -44,7 +45,11 @@ pub(crate) struct Post {
 }
 
 /// Hands the messages of a POST to their session, or begins one, and responds.
-pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> Result<Reply, Refusal> {
+pub(crate) async fn serve_post(
+    site: Arc<Site>,
+    audience: Audience,
+    request: Request<Incoming>,
+) -> Result<Reply, Refusal> {
     let token = site.open_posts.token();
     let (head, body) = request.into_parts();
     let headers = head.headers;
@@ -54,7 +59,7 @@ pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> R
     // A request for no session costs no memory. A modern host may name any session in vain.
     let names_session =
         headers.contains_key(SESSION_ID) && !(stateless.is_some() && names_modern_revision(version));
-    let session = if names_session { Some(site.find_session(&headers).await?) } else { None };
+    let session = if names_session { Some(site.find_session(&audience, &headers).await?) } else { None };
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
     let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
@@ -65,19 +70,27 @@ pub(crate) async fn serve_post(site: Arc<Site>, request: Request<Incoming>) -> R
     let post = Post { messages, body, is_batch, accepted, memory, token };
     match (route, session, stateless) {
         (PostRoute::InSession, Some(session), _) => Ok(serve_messages(&site, session, post).await),
-        (PostRoute::BeginSession, ..) => begin_session(&site, &headers, post).await,
-        (PostRoute::Stateless, _, Some(stateless)) => serve_stateless(&site, &stateless, headers, post).await,
+        (PostRoute::BeginSession, ..) => begin_session(&site, &audience, &headers, post).await,
+        (PostRoute::Stateless, _, Some(stateless)) => {
+            serve_stateless(&site, &stateless, (headers, audience), post).await
+        }
         (PostRoute::InSession | PostRoute::Stateless, ..) => Err(PostRefusal::MissingSession.into()),
     }
 }
 
 /// Begins a session with the messages of a POST, which are its `initialize`.
-async fn begin_session(site: &Site, headers: &HeaderMap, post: Post) -> Result<Reply, Refusal> {
+async fn begin_session(
+    site: &Site,
+    audience: &Audience,
+    headers: &HeaderMap,
+    post: Post,
+) -> Result<Reply, Refusal> {
     check_initialize_version(headers.get(PROTOCOL_VERSION).map(text_of))?;
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin(SessionKind::Streamable, &site.settings, site.journal.as_ref());
+    let identity = (SessionKind::Streamable, audience);
+    let source = site.sessions.begin(identity, &site.settings, site.journal.as_ref());
     let source = source.ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };

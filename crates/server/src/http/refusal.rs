@@ -16,6 +16,10 @@ pub(crate) enum Refusal {
     Guard(GuardRefusal),
     /// The token is missing or wrong.
     Unauthorized,
+    /// The token is that of another view.
+    OtherView,
+    /// There is no view of the name in the path.
+    UnknownView,
     /// Only these methods are allowed.
     Method(&'static str),
     ContentType,
@@ -34,11 +38,17 @@ pub(crate) enum Refusal {
     Stateless(Id, modern::Refusal),
 }
 
+/// What a host is told that names a view which does not exist. Others are not named.
+const NO_SUCH_VIEW: &str = "there is no such view";
 /// How long a host that was refused for lack of room should wait, in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
 impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
+        if let Refusal::UnknownView = refusal {
+            // Not in the form of an error of a session, after which a host would begin another one.
+            return reply::text(refusal.status(), NO_SUCH_VIEW);
+        }
         let error = match &refusal {
             Refusal::Stateless(_, refusal) => refusal.error.clone(),
             _ => RpcError::new(refusal.code(), refusal.message()),
@@ -59,7 +69,7 @@ impl From<Refusal> for Reply {
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Guard(_) => StatusCode::FORBIDDEN,
+            Self::Guard(_) | Self::OtherView => StatusCode::FORBIDDEN,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -72,7 +82,7 @@ impl Refusal {
                 StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
             }
             // HL-03: a host begins another session after 404.
-            Self::UnknownSession => StatusCode::NOT_FOUND,
+            Self::UnknownSession | Self::UnknownView => StatusCode::NOT_FOUND,
             // Not 404, which would end the session for the host. It knows by this that the stream is
             // lost, and with it the response that it waited for there; the session goes on.
             Self::Resume(_) => StatusCode::BAD_REQUEST,
@@ -109,6 +119,8 @@ impl Refusal {
             Self::Resume(refusal) => return refusal.to_string(),
             Self::Stateless(_, refusal) => return refusal.to_string(),
             Self::Unauthorized => "a bearer token is required",
+            Self::OtherView => "this token is for another view",
+            Self::UnknownView => NO_SUCH_VIEW,
             Self::Method(_) => "this method is not allowed",
             Self::ContentType => "Content-Type must be application/json",
             Self::Accept => "Accept must allow application/json or text/event-stream",

@@ -11,23 +11,32 @@ use super::refusal::Refusal;
 use super::session::{HttpSession, SessionId, SessionKind};
 use super::site::Site;
 use super::ticket::PostTicket;
+use crate::audience::Audience;
 use crate::host::{Host, InboundMessage};
 
 /// Finds a session, in this process or in what another one has recorded.
-pub(crate) async fn find_or_restore(site: &Site, id: &SessionId) -> Result<Arc<HttpSession>, Refusal> {
-    let find = || site.sessions.find(SessionKind::Streamable, id);
-    if let Some(session) = find() {
+pub(crate) async fn find_or_restore(
+    site: &Site,
+    id: &SessionId,
+    audience: &Audience,
+) -> Result<Arc<HttpSession>, Refusal> {
+    let find = || site.sessions.find((SessionKind::Streamable, audience), id);
+    if let Some(session) = find()? {
         return Ok(session);
     }
     let Some(journal) = &site.journal else { return Err(Refusal::UnknownSession) };
     // One at a time: requests of one host come together, and after a restart those of all hosts do.
     let _turn = site.restoring.lock().await;
-    if let Some(session) = find() {
+    if let Some(session) = find()? {
         return Ok(session);
     }
     let Some((journal, record, entries)) = journal.load(id).await else {
         return Err(Refusal::UnknownSession);
     };
+    let recorded = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
+    if recorded != *audience {
+        return Err(Refusal::UnknownSession);
+    }
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
@@ -36,7 +45,7 @@ pub(crate) async fn find_or_restore(site: &Site, id: &SessionId) -> Result<Arc<H
     let streams = EventStreams::restore(site.settings.log_limits, number_base(), restored);
     let source = site
         .sessions
-        .restore(id.clone(), &site.settings, streams, journal)
+        .restore((id.clone(), recorded), &site.settings, streams, journal)
         .ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     session.set_revision(record.revision.as_deref().and_then(Revision::parse));

@@ -23,12 +23,12 @@ use super::journal::SessionJournal;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
+use crate::audience::Audience;
 
 /// One session over HTTP. It has ended when its host deletes it, when it is idle for too long, or
 /// when its [`Host`](crate::Host) is dropped or closed.
 pub(crate) struct HttpSession {
-    id: SessionId,
-    kind: SessionKind,
+    identity: SessionIdentity,
     streams: Mutex<EventStreams<Waker>>,
     /// Notified when a stream may have room for more events.
     room: Notify,
@@ -46,6 +46,15 @@ pub(crate) struct HttpSession {
     stall_timeout: Duration,
     /// Counts this session as open.
     _open: OpenSession,
+}
+
+/// Which session it is, and whose.
+#[derive(Clone)]
+pub(crate) struct SessionIdentity {
+    pub(crate) id: SessionId,
+    pub(crate) kind: SessionKind,
+    /// The only one that finds the session.
+    pub(crate) audience: Audience,
 }
 
 /// The transports, which have endpoints of their own.
@@ -77,7 +86,7 @@ pub(crate) struct Exchange(Arc<HttpSession>);
 
 impl HttpSession {
     pub(crate) fn new(
-        (id, kind): (SessionId, SessionKind),
+        identity: SessionIdentity,
         settings: &HttpSettings,
         posts: mpsc::Sender<InboundPost>,
         sessions: Weak<Sessions>,
@@ -85,11 +94,11 @@ impl HttpSession {
         open: OpenSession,
     ) -> Self {
         let streams = EventStreams::new(settings.log_limits);
-        Self::with_event_streams((id, kind), streams, settings, posts, sessions, journal, open)
+        Self::with_event_streams(identity, streams, settings, posts, sessions, journal, open)
     }
 
     pub(crate) fn with_event_streams(
-        (id, kind): (SessionId, SessionKind),
+        identity: SessionIdentity,
         streams: EventStreams<Waker>,
         settings: &HttpSettings,
         posts: mpsc::Sender<InboundPost>,
@@ -98,8 +107,7 @@ impl HttpSession {
         open: OpenSession,
     ) -> Self {
         Self {
-            id,
-            kind,
+            identity,
             streams: Mutex::new(streams),
             room: Notify::new(),
             posts,
@@ -116,11 +124,16 @@ impl HttpSession {
     }
 
     pub(crate) fn id(&self) -> &SessionId {
-        &self.id
+        &self.identity.id
     }
 
     pub(crate) fn kind(&self) -> SessionKind {
-        self.kind
+        self.identity.kind
+    }
+
+    /// Whose session it is.
+    pub(crate) fn audience(&self) -> &Audience {
+        &self.identity.audience
     }
 
     /// Canceled when the session has ended.
@@ -255,7 +268,7 @@ impl HttpSession {
     pub(crate) fn end(&self) {
         self.ended.cancel();
         if let Some(sessions) = self.sessions.upgrade() {
-            sessions.remove(&self.id);
+            sessions.remove(self.id());
         }
         self.with_streams(EventStreams::close);
     }

@@ -12,9 +12,11 @@ use tokio::time::{Instant, interval};
 
 use super::idle_watch::OpenSessions;
 use super::journal::{Journal, SessionJournal};
-use super::session::{HttpSession, SessionId, SessionKind};
+use super::refusal::Refusal;
+use super::session::{HttpSession, SessionId, SessionIdentity, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
+use crate::audience::Audience;
 
 /// The sessions of a listener.
 #[derive(Default)]
@@ -27,28 +29,29 @@ impl Sessions {
     /// Begins a session. `None` if there are too many.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        kind: SessionKind,
+        (kind, audience): (SessionKind, &Audience),
         settings: &HttpSettings,
         journal: Option<&Journal>,
     ) -> Option<HttpSource> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let id = SessionId::random();
-        let journal = journal.map(|journal| journal.begin(&id));
+        let journal = journal.map(|journal| journal.begin(&id, audience));
+        let identity = SessionIdentity { id, kind, audience: audience.clone() };
         let session =
-            HttpSession::new((id, kind), settings, sender, Arc::downgrade(self), journal, self.open.count());
+            HttpSession::new(identity, settings, sender, Arc::downgrade(self), journal, self.open.count());
         self.insert(session, settings).map(|session| HttpSource::new(session, posts))
     }
 
     /// Goes on with a recorded session. `None` if there are too many.
     pub(crate) fn restore(
         self: &Arc<Self>,
-        id: SessionId,
+        (id, audience): (SessionId, Audience),
         settings: &HttpSettings,
         streams: EventStreams<Waker>,
         journal: SessionJournal,
     ) -> Option<HttpSource> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
-        let identity = (id, SessionKind::Streamable);
+        let identity = SessionIdentity { id, kind: SessionKind::Streamable, audience };
         let sessions = Arc::downgrade(self);
         let session = HttpSession::with_event_streams(
             identity,
@@ -73,10 +76,10 @@ impl Sessions {
     }
 
     /// Begins a session for one request, which no host can name and which is not counted.
-    pub(crate) fn begin_stateless(&self, settings: &HttpSettings) -> Arc<HttpSession> {
+    pub(crate) fn begin_stateless(&self, audience: Audience, settings: &HttpSettings) -> Arc<HttpSession> {
         // It has no further messages.
         let (sender, _) = mpsc::channel(1);
-        let identity = (SessionId::none(), SessionKind::Stateless);
+        let identity = SessionIdentity { id: SessionId::none(), kind: SessionKind::Stateless, audience };
         Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), None, self.open.count()))
     }
 
@@ -85,9 +88,21 @@ impl Sessions {
         &self.open
     }
 
-    /// Finds a session of this kind that has not ended.
-    pub(crate) fn find(&self, kind: SessionKind, id: &SessionId) -> Option<Arc<HttpSession>> {
-        self.by_id.lock().get(id).filter(|session| session.kind() == kind).cloned()
+    /// Finds a session of this kind and audience that has not ended. `None` if this process has no
+    /// session of this id. One that is here and not theirs is refused as if it were nowhere.
+    // SE-08
+    pub(crate) fn find(
+        &self,
+        (kind, audience): (SessionKind, &Audience),
+        id: &SessionId,
+    ) -> Result<Option<Arc<HttpSession>>, Refusal> {
+        match self.by_id.lock().get(id) {
+            Some(session) if session.kind() == kind && session.audience() == audience => {
+                Ok(Some(Arc::clone(session)))
+            }
+            Some(_) => Err(Refusal::UnknownSession),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn remove(&self, id: &SessionId) {

@@ -1,5 +1,6 @@
 //! [`HttpSettings`]: what a listener for hosts over HTTP accepts, and its limits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub struct HttpSettings {
     pub(crate) sse_paths: Option<SsePaths>,
     pub(crate) guard: HttpGuard,
     pub(crate) bearer_token: Option<BearerToken>,
+    /// The views by name, each with its token.
+    pub(crate) views: BTreeMap<Arc<str>, Option<BearerToken>>,
     pub(crate) max_sessions: usize,
     pub(crate) max_stateless_requests: usize,
     pub(crate) max_connections: usize,
@@ -57,6 +60,7 @@ impl HttpSettings {
             sse_paths: None,
             guard: HttpGuard::default(),
             bearer_token: None,
+            views: BTreeMap::new(),
             max_sessions: 10_000,
             max_stateless_requests: 10_000,
             max_connections: 16_384,
@@ -102,12 +106,6 @@ impl HttpSettings {
         self
     }
 
-    /// Whether hosts are served at this path.
-    pub(crate) fn is_endpoint(&self, path: &str) -> bool {
-        let sse = self.sse_paths.as_ref();
-        path == self.endpoint || sse.is_some_and(|sse| path == sse.stream || path == sse.messages)
-    }
-
     /// Allows hosts to address the listener by these names, in addition to `localhost`, `127.0.0.1`
     /// and `[::1]`: with a port for that port only, without one for every port. On a Unix socket
     /// names are not checked.
@@ -133,6 +131,20 @@ impl HttpSettings {
     /// Requires this token as `Authorization: Bearer …` on every request of a host (default: none).
     pub fn with_bearer_token(mut self, token: &str) -> Self {
         self.bearer_token = Some(BearerToken::new(token));
+        self
+    }
+
+    /// Adds a view of the servers, which hosts select by a path below the endpoint, `/mcp/NAME`, or by
+    /// the token of the view. That token opens no other view; the token of
+    /// [`HttpSettings::with_bearer_token`] opens all of them, and everything. A session is bound to
+    /// its view and to the token that it began with.
+    ///
+    /// # Panics
+    /// If the name is empty or has characters other than A-Z, a-z, 0-9, `_` and `-`.
+    pub fn with_view(mut self, name: &str, token: Option<&str>) -> Self {
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        assert!(!name.is_empty() && name.bytes().all(is_valid), "{name:?} is no name of a view");
+        self.views.insert(name.into(), token.map(BearerToken::new));
         self
     }
 

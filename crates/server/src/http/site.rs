@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::endpoint::{Endpoint, EndpointKind};
 use super::journal::Journal;
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
@@ -24,6 +25,7 @@ use super::session::{HttpSession, SessionId};
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::{delete, get, post, sse};
+use crate::audience::Audience;
 use crate::host::Host;
 use crate::stateless::StatelessRequest;
 
@@ -111,8 +113,11 @@ impl Site {
 
     async fn route(self: Arc<Self>, request: Request<Incoming>) -> Reply {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        match request.uri().path() {
-            path if self.settings.is_endpoint(path) => self.serve_endpoint(request).await,
+        let path = request.uri().path().to_owned();
+        if let Some(endpoint) = Endpoint::find(&self.settings, &path) {
+            return Arc::clone(&self).serve_endpoint(endpoint, request).await.unwrap_or_else(Reply::from);
+        }
+        match &*path {
             "/healthz" | "/readyz" if !is_read => Refusal::Method("GET, HEAD").into(),
             "/readyz" if self.draining.is_cancelled() => {
                 reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining")
@@ -122,42 +127,43 @@ impl Site {
         }
     }
 
-    async fn serve_endpoint(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+    async fn serve_endpoint(
+        self: Arc<Self>,
+        endpoint: Endpoint<'_>,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Refusal> {
         let headers = request.headers();
         // A preflight carries no credentials.
         if request.method() == Method::OPTIONS && headers.contains_key(ORIGIN) {
-            return preflight();
+            return Ok(preflight());
         }
-        if let Some(token) = &self.settings.bearer_token
-            && !token.is_in(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes))
-        {
-            return Refusal::Unauthorized.into();
+        let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let audience = endpoint.authorize(&self.settings, authorization)?;
+        match (endpoint.kind, request.method()) {
+            (EndpointKind::SseStream, &Method::GET) => sse::serve_stream(&self, &audience, headers).await,
+            (EndpointKind::SseStream, _) => Err(Refusal::Method("GET")),
+            (EndpointKind::SseMessages, &Method::POST) => {
+                sse::serve_messages(&self, &audience, request).await
+            }
+            (EndpointKind::SseMessages, _) => Err(Refusal::Method("POST")),
+            (EndpointKind::Streamable, &Method::POST) => post::serve_post(self, audience, request).await,
+            (EndpointKind::Streamable, &Method::GET) => get::serve_get(&self, &audience, headers).await,
+            (EndpointKind::Streamable, &Method::DELETE) => {
+                delete::serve_delete(&self, &audience, headers).await
+            }
+            (EndpointKind::Streamable, _) => Err(Refusal::Method(ENDPOINT_METHODS)),
         }
-        if let Some(paths) = self.settings.sse_paths.clone()
-            && request.uri().path() != self.settings.endpoint
-        {
-            let served = match (request.method(), request.uri().path() == paths.stream) {
-                (&Method::GET, true) => sse::serve_stream(&self, &paths, request.headers()).await,
-                (&Method::POST, false) => sse::serve_messages(&self, request).await,
-                (_, true) => Err(Refusal::Method("GET")),
-                (_, false) => Err(Refusal::Method("POST")),
-            };
-            return served.unwrap_or_else(Reply::from);
-        }
-        let served = match *request.method() {
-            Method::POST => post::serve_post(self, request).await,
-            Method::GET => get::serve_get(&self, headers).await,
-            Method::DELETE => delete::serve_delete(&self, headers).await,
-            _ => Err(Refusal::Method(ENDPOINT_METHODS)),
-        };
-        served.unwrap_or_else(Reply::from)
     }
 
-    /// Finds the session that the headers name.
+    /// Finds the session that the headers name, if it is one of this audience.
     // HL-01, HL-02, HL-03
-    pub(crate) async fn find_session(&self, headers: &HeaderMap) -> Result<Arc<HttpSession>, Refusal> {
+    pub(crate) async fn find_session(
+        &self,
+        audience: &Audience,
+        headers: &HeaderMap,
+    ) -> Result<Arc<HttpSession>, Refusal> {
         let id = headers.get(SESSION_ID).ok_or(PostRefusal::MissingSession)?;
-        let session = find_or_restore(self, &SessionId::from_header(text_of(id))).await?;
+        let session = find_or_restore(self, &SessionId::from_header(text_of(id)), audience).await?;
         check_version(headers.get(PROTOCOL_VERSION).map(text_of), session.revision())?;
         Ok(session)
     }

@@ -16,16 +16,16 @@ use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::request_body::read_body;
 use super::session::{SessionId, SessionKind};
-use super::settings::SsePaths;
 use super::site::{Site, text_of};
 use super::source::InboundPost;
+use crate::audience::Audience;
 use crate::host::{Host, InboundMessage};
 
 /// Begins a session with its event stream, which first names the endpoint for messages.
 // HS-02
 pub(crate) async fn serve_stream(
     site: &Site,
-    paths: &SsePaths,
+    audience: &Audience,
     headers: &HeaderMap,
 ) -> Result<Reply, Refusal> {
     let accepted = AcceptedFormats::parse(headers.get_all(ACCEPT).iter().map(text_of));
@@ -35,23 +35,29 @@ pub(crate) async fn serve_stream(
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin(SessionKind::Sse, &site.settings, None);
+    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None);
     let source = source.ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     let end = EndSession::new(Arc::clone(&session), None);
     let reader = session.with_streams(EventStreams::open_standalone);
     let reader = StreamReader::new(Arc::clone(&session), reader);
     site.hosts.send(Host::on_http(source)).await.map_err(|_| Refusal::Draining)?;
-    let endpoint = format!("{}?{SESSION_PARAMETER}{}", paths.messages, session.id().as_str());
+    let messages = site.settings.sse_paths.as_ref().map_or("", |paths| &paths.messages);
+    let view = audience.view().map(|view| format!("/{view}")).unwrap_or_default();
+    let endpoint = format!("{messages}{view}?{SESSION_PARAMETER}{}", session.id().as_str());
     let body = EventBody::new(reader, site.settings.keep_alive_interval, None);
     Ok(reply::events(body.begin_with_endpoint(&endpoint).end_session_with(end)))
 }
 
 /// Hands the messages of a POST to the session that its URI names. Responses come on the stream.
-pub(crate) async fn serve_messages(site: &Site, request: Request<Incoming>) -> Result<Reply, Refusal> {
+pub(crate) async fn serve_messages(
+    site: &Site,
+    audience: &Audience,
+    request: Request<Incoming>,
+) -> Result<Reply, Refusal> {
     let (head, body) = request.into_parts();
     let id = session_id(&head.uri).ok_or(Refusal::UnknownSession)?;
-    let session = site.sessions.find(SessionKind::Sse, &id).ok_or(Refusal::UnknownSession)?;
+    let session = site.sessions.find((SessionKind::Sse, audience), &id)?.ok_or(Refusal::UnknownSession)?;
     let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(InboundMessage { message, post: None }));

@@ -19,6 +19,7 @@ use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::site::Site;
 use super::ticket::PostTicket;
+use crate::audience::Audience;
 use crate::link::HostLink;
 use crate::open_request::OpenRequest;
 use crate::stateless::{StatelessRequest, check};
@@ -31,7 +32,7 @@ const SERVED_REVISIONS: [Revision; 1] = [Revision::V2026_07_28];
 pub(crate) async fn serve_stateless(
     site: &Site,
     requests: &mpsc::Sender<StatelessRequest>,
-    headers: HeaderMap,
+    (headers, audience): (HeaderMap, Audience),
     post: Post,
 ) -> Result<Reply, Refusal> {
     let Post { mut messages, accepted, memory, token, .. } = post;
@@ -55,7 +56,7 @@ pub(crate) async fn serve_stateless(
         return Err(Refusal::Accept);
     }
     let permit = admit(site, &id)?;
-    let session = site.sessions.begin_stateless(&site.settings);
+    let session = site.sessions.begin_stateless(audience.clone(), &site.settings);
     // GW-09: however this ends, the request ends with it.
     let end = EndSession::new(Arc::clone(&session), Some(permit));
     let link = HostLink::on_http(&session);
@@ -66,7 +67,9 @@ pub(crate) async fn serve_stateless(
     let key = link.with_session(|session| session.open_stateless_request(&id));
     let key = key.expect("it is the first request of its session");
     let request = OpenRequest::new(link, key, id.clone(), Some(ticket));
-    let request = StatelessRequest { request, id: id.clone(), method, params, client, memory, headers };
+    let id_of_request = id.clone();
+    let request =
+        StatelessRequest { request, id: id_of_request, method, params, client, memory, audience, headers };
     if requests.send(request).await.is_err() {
         return Err(unavailable(&id, "no more requests are accepted"));
     }

@@ -13,3 +13,4 @@ mod shutdown;
 mod sse;
 mod stateless;
 mod test_server;
+mod views;

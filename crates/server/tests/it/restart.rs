@@ -15,7 +15,7 @@ use crate::test_server::{Report, TestServer, notification, request, result};
 
 /// Remembers sessions in memory, for several listeners in turn.
 #[derive(Clone, Debug, Default)]
-struct Memory {
+pub(crate) struct Memory {
     sessions: Arc<Mutex<HashMap<String, StoredSession>>>,
     /// Counts renewals of a lifetime.
     touches: Arc<AtomicUsize>,
@@ -73,11 +73,21 @@ impl Memory {
         self.wait_until(|sessions| sessions.values().any(|session| session.journal.len() == count)).await;
     }
 
-    async fn wait_for_record(&self, part: &str) {
+    pub(crate) async fn wait_for_record(&self, part: &str) {
         self.wait_until(|sessions| {
             sessions.values().any(|session| String::from_utf8_lossy(&session.record).contains(part))
         })
         .await;
+    }
+}
+
+impl Memory {
+    /// The record of the only session.
+    pub(crate) fn only_record(&self) -> serde_json::Value {
+        let sessions = self.sessions.lock();
+        let mut records = sessions.values().map(|session| &session.record);
+        let (Some(record), None) = (records.next(), records.next()) else { panic!("there is one session") };
+        serde_json::from_slice(record).expect("JSON")
     }
 }
 

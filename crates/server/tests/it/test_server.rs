@@ -5,6 +5,7 @@
 //! | `echo` | responds with its params |
 //! | `talk` | sends one progress notification per `notifications/go`, `steps` times, then responds |
 //! | `ask` | sends `roots/list` as a part of itself, and responds with the result |
+//! | `view` | responds with the view of its host |
 //! | `hang` | never responds |
 //! | `record` | records itself, waits for `notifications/go`, and says whether it was repeated |
 //! | `record_and_hang` | records itself and never responds |
@@ -72,6 +73,11 @@ impl TestServer {
                 let _ = reports.send(Report::Arrived(request.method.to_string()));
                 let gone = ReportOnDrop(reports.clone(), request.method.to_string());
                 let steps = steps.clone();
+                if &*request.method == "view" {
+                    let view = encode(&json!({"view": request.view()}));
+                    request.request.respond(Ok(&view)).await;
+                    continue;
+                }
                 request.spawn(|request| async move {
                     let _gone = gone;
                     let params =
@@ -181,6 +187,10 @@ pub(crate) async fn serve_host(mut host: Host, reports: Reports) {
                 let params = params.map_or(Value::Null, |params| params.decode().unwrap());
                 let gone = ReportOnDrop(reports.clone(), method.to_string());
                 let steps = steps.clone();
+                if &*method == "view" {
+                    request.respond(Ok(&encode(&json!({"view": host.view()})))).await;
+                    continue;
+                }
                 request.spawn(|request| async move {
                     let _gone = gone;
                     serve_request(request, &method, params, steps).await;

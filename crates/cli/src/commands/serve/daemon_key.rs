@@ -12,6 +12,7 @@ use bowline::config::{Grant, Http};
 use bowline_transport::process::INHERITED_VARIABLES;
 use ring::digest::{Context, SHA256};
 
+use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::settings::Settings;
 
@@ -24,13 +25,19 @@ use crate::settings::Settings;
 pub(super) struct DaemonKey(u64);
 
 impl DaemonKey {
-    /// The key of the daemon that serves these servers for this process.
-    pub(super) fn new(args: &ServeArgs, settings: &Settings, servers: &[Server]) -> Self {
+    /// The key of the daemon that serves these servers for this process. It has all views, so the one
+    /// that this host selects does not count.
+    pub(super) fn new(
+        args: &ServeArgs,
+        settings: &Settings,
+        (servers, views): (&[Server], &ViewMap),
+    ) -> Self {
         let programs = ProgramUse::of(servers);
         let mut hasher = KeyHasher(Context::new(&SHA256));
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
         ExecutableFile::of_this_process().hash(&mut hasher);
         servers.hash(&mut hasher);
+        views.hash(&mut hasher);
         args.prefix.hash(&mut hasher);
         settings.login_settings().hash_into(&mut hasher);
         relevant_variables(std::env::vars_os(), programs).hash(&mut hasher);

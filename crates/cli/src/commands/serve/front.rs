@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::daemon::{Daemon, StartFailure, StartOutcome};
 use super::daemon_key::DaemonKey;
+use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::commands::serving::{LoginCommands, Serving};
 use crate::print::{Printer, stderr};
@@ -27,13 +28,17 @@ pub(super) enum FrontOutcome {
 }
 
 /// Serves the host until it leaves.
-pub(super) async fn run(args: &ServeArgs, settings: &Settings, servers: &[Server]) -> FrontOutcome {
+pub(super) async fn run(
+    args: &ServeArgs,
+    settings: &Settings,
+    (servers, views): (&[Server], &ViewMap),
+) -> FrontOutcome {
     let printer = &settings.printer;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
-    let key = DaemonKey::new(args, settings, servers);
+    let key = DaemonKey::new(args, settings, (servers, views));
     let located = Daemon::locate(args, settings, key)
-        .and_then(|daemon| Ok((relayed_server(&daemon, servers)?, Arc::new(daemon))));
+        .and_then(|daemon| Ok((relayed_server(&daemon, servers, args.view.as_deref())?, Arc::new(daemon))));
     let (server, daemon) = match located {
         Ok(located) => located,
         Err(reason) => {
@@ -90,10 +95,11 @@ async fn serve(server: Server, mut supervisor: Supervisor, printer: &Printer) {
     serving.drive(LoginCommands::default(), run).await;
 }
 
-/// The daemon, as a server of the relay.
-fn relayed_server(daemon: &Daemon, servers: &[Server]) -> Result<Server, String> {
+/// The daemon, as a server of the relay. All views have the same daemon.
+fn relayed_server(daemon: &Daemon, servers: &[Server], view: Option<&str>) -> Result<Server, String> {
     let longest = servers.iter().map(|server| server.timeouts.max).max().unwrap_or_default();
-    Server::http("bowline serve", "http://localhost/mcp")
+    let path = view.map(|view| format!("/{view}")).unwrap_or_default();
+    Server::http("bowline serve", format!("http://localhost/mcp{path}"))
         .socket(daemon.socket())
         .without_fallback()
         .protocol(Protocol::Legacy)

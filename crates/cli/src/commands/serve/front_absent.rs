@@ -2,6 +2,7 @@
 
 use bowline::Server;
 
+use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::settings::Settings;
 
@@ -16,6 +17,10 @@ pub(super) enum FrontOutcome {
 
 /// Serves nothing.
 #[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]
-pub(super) async fn run(_args: &ServeArgs, _settings: &Settings, _servers: &[Server]) -> FrontOutcome {
+pub(super) async fn run(
+    _args: &ServeArgs,
+    _settings: &Settings,
+    _servers: (&[Server], &ViewMap),
+) -> FrontOutcome {
     FrontOutcome::NoDaemon
 }

@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-#[cfg(unix)]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bowline::Server;
 use bowline::config::Transport;
@@ -13,6 +11,7 @@ use tokio::net::TcpListener;
 
 #[cfg(unix)]
 use super::activation::{self, GivenSocket};
+use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::units;
@@ -29,7 +28,11 @@ pub(super) struct Listener {
 }
 
 /// Opens the socket.
-pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Server]) -> Outcome<Listener> {
+pub(super) async fn open(
+    args: &ListenArgs,
+    settings: &Settings,
+    (servers, views): (&[Server], &ViewMap),
+) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
     let mut http = http_settings(args, has_processes);
@@ -43,23 +46,25 @@ pub(super) async fn open(args: &ListenArgs, settings: &Settings, servers: &[Serv
         })?;
         match given {
             Some(GivenSocket::Tcp(socket)) => {
-                return serve_tcp(args, http.with_inherited_socket(), settings, served, Ok(socket)).await;
+                return serve_tcp(args, http.with_inherited_socket(), settings, (served, views), Ok(socket))
+                    .await;
             }
             Some(GivenSocket::Unix(socket)) => {
                 let path =
                     socket.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
                 let path = path.unwrap_or_default();
-                note_socket(settings, served, &path);
-                let http = HttpListener::unix(socket, http.with_inherited_socket());
+                note_socket(settings, (served, views), &path);
+                let http = with_views(http.with_inherited_socket(), views);
+                let http = HttpListener::unix(socket, http);
                 return Ok(Listener { http, _socket_file: None });
             }
             None => {}
         }
         if let Some(path) = &args.socket {
-            return open_unix(http, settings, served, path);
+            return open_unix(http, settings, (served, views), path);
         }
     }
-    serve_tcp(args, http, settings, served, Err(args.address)).await
+    serve_tcp(args, http, settings, (served, views), Err(args.address)).await
 }
 
 fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
@@ -77,7 +82,7 @@ async fn serve_tcp(
     args: &ListenArgs,
     mut http: HttpSettings,
     settings: &Settings,
-    served: &str,
+    (served, views): (&str, &ViewMap),
     socket: Result<TcpListener, SocketAddr>,
 ) -> Outcome<Listener> {
     let address = match &socket {
@@ -94,11 +99,16 @@ async fn serve_tcp(
         (None, None)
     } else {
         let path = token_path(args, settings)?;
-        let token = serve_token::load_or_create(&path).map_err(|error| {
-            Failure::usage(format!("the token in {} cannot be used: {error}", path.display()))
-        })?;
-        (Some(token), Some(path))
+        (Some(load_token(&path)?), Some(path))
     };
+    let mut view_notes = Vec::new();
+    for view in views.keys() {
+        let path = token_path.as_ref().map(|general| views::token_path(general, view));
+        let token = path.as_deref().map(load_token).transpose()?;
+        http = http.with_view(view, token.as_deref());
+        let token = path.map(|path| format!(", with the token in {}", path.display())).unwrap_or_default();
+        view_notes.push((view, token));
+    }
     let socket = match socket {
         Ok(socket) => socket,
         Err(address) => TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?,
@@ -117,11 +127,19 @@ async fn serve_tcp(
         )),
         None => printer.note("no token is required: every program on this machine can call your tools"),
     }
+    for (view, token) in view_notes {
+        printer.note(&format!("the view `{view}` is at http://{address}/mcp/{view}{token}"));
+    }
     Ok(Listener {
         http,
         #[cfg(unix)]
         _socket_file: None,
     })
+}
+
+fn load_token(path: &Path) -> Outcome<String> {
+    let failure = |error| Failure::usage(format!("the token in {} cannot be used: {error}", path.display()));
+    serve_token::load_or_create(path).map_err(failure)
 }
 
 fn busy_address(address: SocketAddr, error: &io::Error) -> Failure {
@@ -142,7 +160,12 @@ fn token_path(args: &ListenArgs, settings: &Settings) -> Outcome<PathBuf> {
 }
 
 #[cfg(unix)]
-fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path) -> Outcome<Listener> {
+fn open_unix(
+    http: HttpSettings,
+    settings: &Settings,
+    (served, views): (&str, &ViewMap),
+    path: &Path,
+) -> Outcome<Listener> {
     let failure = |error: &io::Error| {
         let message = format!("cannot listen on {}: {error}", path.display());
         match error.kind() {
@@ -154,14 +177,23 @@ fn open_unix(http: HttpSettings, settings: &Settings, served: &str, path: &Path)
     };
     let socket = bind_private(path).map_err(|error| failure(&error))?;
     let file = SocketFile::new(path);
-    let http = HttpListener::unix(socket, http);
-    note_socket(settings, served, path);
+    let http = HttpListener::unix(socket, with_views(http, views));
+    note_socket(settings, (served, views), path);
     Ok(Listener { http, _socket_file: Some(file) })
 }
 
 #[cfg(unix)]
-fn note_socket(settings: &Settings, served: &str, path: &Path) {
+fn note_socket(settings: &Settings, (served, views): (&str, &ViewMap), path: &Path) {
     settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
+    for view in views.keys() {
+        settings.printer.note(&format!("the view `{view}` is at /mcp/{view}"));
+    }
+}
+
+/// Adds views without tokens, for a socket that only its owner can connect to.
+#[cfg(unix)]
+fn with_views(http: HttpSettings, views: &ViewMap) -> HttpSettings {
+    views.keys().fold(http, |http, view| http.with_view(view, None))
 }
 
 /// Listens on a socket that only its owner can connect to. A socket that a killed process left

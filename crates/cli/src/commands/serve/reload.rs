@@ -12,6 +12,7 @@ use bowline_gateway::{Gateway, Reload};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::views::{self, ViewMap};
 use crate::args::ServeArgs;
 use crate::commands::serving::LoginCommands;
 use crate::failure::{Failure, Outcome};
@@ -24,6 +25,8 @@ pub(super) use changed_files::ConfigWatch;
 pub(super) struct ReadConfig {
     /// The servers that can be served.
     pub(super) servers: Vec<Server>,
+    /// The views of them.
+    pub(super) views: ViewMap,
     /// The servers whose entries cannot be used.
     left_out: Vec<SkippedServer>,
     /// Whether the project's file is used.
@@ -46,6 +49,7 @@ impl ReadConfig {
         }
         Ok(Self {
             servers,
+            views: views::configured(settings)?,
             left_out: skipped.into_iter().filter(|skipped| skipped.detail.is_some()).collect(),
             has_project: layers.project().is_some(),
             untrusted: layers.untrusted().map(bowline_settings::UntrustedFile::note),
@@ -149,7 +153,7 @@ impl Reloader<'_> {
     fn reload(&mut self, trigger: Trigger) -> Result<(), String> {
         let settings = self.settings.read_again().map_err(|failure| describe(&failure))?;
         refuse_broken_files(&settings)?;
-        let next = ReadConfig::read(self.args, &settings).map_err(|failure| describe(&failure))?;
+        let mut next = ReadConfig::read(self.args, &settings).map_err(|failure| describe(&failure))?;
         next.refuse_after(&self.current)?;
         let printer = &self.settings.printer;
         next.left_out_notes(Some(&self.current)).iter().for_each(|note| printer.note(note));
@@ -158,12 +162,18 @@ impl Reloader<'_> {
         {
             printer.note(note);
         }
+        if next.views != self.current.views {
+            // Their paths and tokens are those of the start, and so is the key of a daemon.
+            printer.note("the views have changed, which takes effect at the next start");
+            next.views = self.current.views.clone();
+        }
         let reload = self.gateway.reload(next.servers.iter().cloned());
         self.logins.set(login_commands(&settings, &next.servers));
         #[cfg(unix)]
         if let Some(file) = &mut self.pid_file {
             // The logins are those of the start.
-            let key = super::daemon_key::DaemonKey::new(self.args, self.settings, &next.servers);
+            let key =
+                super::daemon_key::DaemonKey::new(self.args, self.settings, (&next.servers, &next.views));
             if let Err(error) = file.set_key(key) {
                 printer.note(&format!("the key of this daemon could not be written: {error}"));
             }

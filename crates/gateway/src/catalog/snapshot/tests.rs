@@ -25,8 +25,12 @@ fn tools(names: &[&str]) -> ServerLists {
 }
 
 fn build(servers: &[ExposedLists]) -> Snapshot {
+    build_view(servers, &View::default())
+}
+
+fn build_view(servers: &[ExposedLists], view: &View) -> Snapshot {
     let configured: Vec<_> = servers.iter().map(|exposed| &*exposed.server).collect();
-    Snapshot::build(servers, &configured, Naming::default(), &mut NameOwners::default())
+    Snapshot::build(servers, &configured, (Naming::default(), &mut NameOwners::default()), view)
 }
 
 fn listed(snapshot: &Snapshot, kind: ListKind) -> Value {
@@ -245,4 +249,68 @@ fn prompts_and_resources_that_are_not_exposed_cannot_be_found() {
     assert_eq!(snapshot.resource("bowline://a/x://a"), None);
     let likely: Vec<_> = snapshot.likely_servers("x://a").iter().map(ToString::to_string).collect();
     assert_eq!(likely, ["b"], "the other server may have it");
+}
+
+/// Names and URIs are the same in every view, and nothing of a hidden server is found.
+#[test]
+fn a_view_shows_a_part_under_the_same_names() {
+    let lists = |own: &str| ServerLists {
+        instructions: Some(format!("Of {own}.")),
+        prompts: items(json!([{"name": "ask"}, {"name": format!("ask_{own}")}])),
+        resources: items(json!([{"uri": "x://same"}, {"uri": format!("{own}://a")}])),
+        templates: items(json!([{"uriTemplate": format!("{own}://rows/{{id}}")}])),
+        ..tools(&["search", &format!("get_{own}")])
+    };
+    let servers = [server("a", lists("a")), server("b", lists("b")), server("c", tools(&["idle"]))];
+    let only_b = with!(View::default(), servers: Some(["b".to_owned()].into()));
+    let (all, of_b) = (build(&servers), build_view(&servers, &only_b));
+    for kind in ListKind::ALL {
+        let [whole, part] = [&all, &of_b].map(|snapshot| listed(snapshot, kind));
+        let (list, whole) = whole.as_object().unwrap().iter().next().unwrap();
+        let shown = part[list].as_array().unwrap();
+        assert!(!shown.is_empty() && shown.len() < whole.as_array().unwrap().len());
+        assert!(shown.iter().all(|item| whole.as_array().unwrap().contains(item)), "{shown:?}");
+    }
+    assert_eq!(of_b.instructions(), Some("# Server `b`\nOf b."));
+    assert!(of_b.named(ListKind::Tools, "b__search").is_some());
+    assert_eq!(of_b.named(ListKind::Tools, "a__search"), None);
+    assert_eq!(of_b.names_of(ListKind::Tools, "search"), ["b__search"]);
+    assert!(of_b.resource("bowline://b/x://same").is_some());
+    for hidden in ["a://a", "bowline://a/x://same", "bowline://a/x://other"] {
+        assert_eq!(of_b.resource(hidden), None, "{hidden}");
+    }
+    // The likeliest of all would be `a`, and then `c`, which lists none.
+    assert_eq!(all.likely_servers("a://rows/1"), ["a", "c"].map(Arc::<str>::from));
+    assert!(of_b.likely_servers("a://rows/1").is_empty());
+    let nothing = build_view(&servers, &View::nothing());
+    assert!(nothing.likely_servers("b://rows/1").is_empty() && nothing.instructions().is_none());
+}
+
+/// The names that the view is about are those that the configuration gives to tools.
+#[test]
+fn a_view_selects_tools_by_their_exposed_names() {
+    let renaming = [("read_text_file".to_owned(), "read".to_owned())].into();
+    let files = exposed(
+        "files",
+        tools(&["read_text_file", "write"]),
+        &with!(Exposure::default(), tool_names: renaming),
+    );
+    let patterns = |name: &str| [("files".to_owned(), vec![ToolPattern::new(name)])].into();
+    let shown = build_view(&[files], &with!(View::default(), tools: patterns("read")));
+    assert_eq!(shown.named(ListKind::Tools, "read").map(|target| &*target.name), Some("read_text_file"));
+    assert_eq!(shown.named(ListKind::Tools, "write"), None);
+}
+
+#[test]
+fn a_view_without_resources_finds_none() {
+    let lists = || ServerLists { resources: items(json!([{"uri": "x://same"}])), ..tools(&["a"]) };
+    let servers = [server("a", lists()), server("b", lists()), server("c", tools(&["c"]))];
+    let snapshot = build_view(&servers, &with!(View::default(), resources: false));
+    assert_eq!(listed(&snapshot, ListKind::Resources), json!({"resources": []}));
+    for uri in ["x://same", "bowline://a/x://same", "bowline://a/x://other"] {
+        assert_eq!(snapshot.resource(uri), None, "{uri}");
+        assert!(snapshot.likely_servers(uri).is_empty(), "{uri}");
+    }
+    // Links in results are told apart as in every view.
+    assert_eq!(snapshot.exposed_uri("a", "x://same").as_deref(), Some("bowline://a/x://same"));
 }

@@ -13,6 +13,7 @@ use bowline_proto::server::modern::request_state::{
     Mac, NONCE_LEN, SealedState, StateBinding, StateRefusal, TAG_LEN, claimed_node,
 };
 use bowline_proto::wire::view::Implementation;
+use bowline_server::Audience;
 use parking_lot::Mutex;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -36,6 +37,8 @@ pub(super) struct HostRequest {
     pub(super) method: Box<str>,
     pub(super) params: Option<Json>,
     pub(super) client: ModernRequest,
+    /// Who sends it, and for which view.
+    pub(super) audience: Audience,
 }
 
 struct ParkedCall {
@@ -74,7 +77,7 @@ impl CallParking {
         host: &HostRequest,
     ) -> Result<Json, (Box<RunningCall>, RpcError)> {
         let nonce = random::<NONCE_LEN>();
-        let principal = principal(&host.client);
+        let principal = principal(host);
         // Never before the timer, which decides.
         let expires_at = seconds_now().saturating_add(self.timeout.as_secs()).saturating_add(2);
         let state = SealedState { expires_at, nonce, payload: Vec::new() };
@@ -115,7 +118,7 @@ impl CallParking {
             refusal.refusal().error
         };
         let text = retry.state.as_deref().ok_or_else(|| refused(StateRefusal::Malformed))?;
-        let principal = principal(&host.client);
+        let principal = principal(host);
         let opened = SealedState::open(text, &self.binding(&principal, host), seconds_now(), &self.key);
         let nonce = match opened {
             Ok(state) => state.nonce,
@@ -172,11 +175,13 @@ impl Mac for StateKey {
     }
 }
 
-/// Who sends a request: its declared name and version. All hosts have the same token, so a name is
-/// no proof; a state is a secret of the host that got it.
-fn principal(client: &ModernRequest) -> String {
-    let info = client.client_info.as_ref().and_then(|info| Implementation::decode(info).ok());
-    info.map_or_else(String::new, |info| format!("{}\n{}", info.name, info.version))
+/// Who sends a request: its token and view, and its declared name and version. Many hosts have the
+/// same token, so a name is no proof; a state is a secret of the host that got it.
+// SE-09
+fn principal(host: &HostRequest) -> String {
+    let info = host.client.client_info.as_ref().and_then(|info| Implementation::decode(info).ok());
+    let info = info.map_or_else(String::new, |info| format!("{}\n{}", info.name, info.version));
+    format!("{}\n{info}", host.audience)
 }
 
 /// The time in seconds since the epoch.

@@ -46,8 +46,17 @@ pub(super) struct ServedGateway {
 
 /// Serves a gateway on a port of this machine.
 pub(super) async fn serve_on_loopback(gateway: &Gateway, drain_timeout: Duration) -> ServedGateway {
+    serve_with_settings(gateway, drain_timeout, HttpSettings::new()).await
+}
+
+/// Serves a gateway on a port of this machine with these settings.
+pub(super) async fn serve_with_settings(
+    gateway: &Gateway,
+    drain_timeout: Duration,
+    settings: HttpSettings,
+) -> ServedGateway {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let listener = HttpListener::tcp(socket, HttpSettings::new());
+    let listener = HttpListener::tcp(socket, settings);
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
     let gateway = gateway.clone();
@@ -92,12 +101,17 @@ impl HttpHost {
 impl RawEndpoint {
     /// Posts a message on its own connection, with these headers in addition to the usual ones.
     pub(super) async fn post(&self, message: &Value, headers: &[(&str, &str)]) -> Reply {
+        self.post_to("/mcp", message, headers).await
+    }
+
+    /// Posts a message to this path.
+    pub(super) async fn post_to(&self, path: &str, message: &Value, headers: &[(&str, &str)]) -> Reply {
         let body = message.to_string();
         let headers: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let headers = headers.concat();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
             self.address,
             body.len(),

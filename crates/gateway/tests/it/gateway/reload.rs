@@ -3,6 +3,7 @@
 mod load;
 mod open_calls;
 mod subscriptions;
+mod views;
 
 use bowline::{Event, Server, Topic};
 use bowline_gateway::{Gateway, Reload};

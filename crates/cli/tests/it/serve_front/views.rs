@@ -1,0 +1,85 @@
+//! Views of hosts on stdio, which share a daemon whatever view they have.
+
+use super::*;
+use crate::serve::tools;
+
+/// Two views of a server that all hosts share.
+fn configure(context: &Context, child: &StdioServer) {
+    let entry = stdio_entry("child", &child.command());
+    context.user_config(&format!(
+        "{entry}share = 'all'\n\
+         [views.read]\ntools = {{ child = ['get_*'] }}\n\
+         [views.write]\ntools = {{ child = ['counter'] }}\n"
+    ));
+}
+
+/// One daemon and one process serve both, and neither reaches what the other does.
+#[tokio::test]
+async fn hosts_with_different_views_share_a_daemon_and_a_process() {
+    let context = Context::new();
+    let child = testkit::server().legacy().tool("get_x").tool("counter").stdio().await;
+    configure(&context, &child);
+    let daemons = Daemons::of(&context);
+    let mut all = start(&context, &[]).await;
+    let mut read = start(&context, &["--view", "read"]).await;
+    let mut write = start(&context, &["--view", "write"]).await;
+    daemons.only();
+    assert_eq!(tools(&mut all).await, ["get_x", "counter"]);
+    assert_eq!(tools(&mut read).await, ["get_x"]);
+    assert_eq!(tools(&mut write).await, ["counter"]);
+    assert_eq!(result_text(&write.call("counter").await), "1");
+    let refused = read.call("counter").await;
+    let expected = json!({"code": -32602, "message": "Unknown tool: counter"});
+    assert_eq!(refused["error"], expected);
+    assert_eq!((running(&child), child.executions("counter")), (1, 1));
+    for host in [all, read, write] {
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+}
+
+/// The next daemon serves the session with the view that it began with.
+#[tokio::test]
+async fn a_host_keeps_its_view_when_the_daemon_is_killed() {
+    let context = Context::new();
+    let child = testkit::server().legacy().tool("get_x").tool("counter").stdio().await;
+    configure(&context, &child);
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &["--view", "read"]).await;
+    assert_eq!(tools(&mut host).await, ["get_x"]);
+    let killed = daemons.kill();
+    assert_eq!(tools(&mut host).await, ["get_x"]);
+    assert_ne!(daemons.only(), killed);
+    assert_eq!(host.call("counter").await["error"]["code"], -32602);
+    assert_eq!(child.executions("counter"), 0);
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// A daemon has the views that its hosts know of: a changed one needs another daemon.
+#[tokio::test]
+async fn the_views_are_a_part_of_the_key_of_a_daemon() {
+    let context = Context::new();
+    let web = testkit::server().legacy().tool("echo").tool("counter").run().await;
+    let entry = http_entry("web", &web);
+    let daemons = Daemons::of(&context);
+    context.user_config(&format!("{entry}[views.v]\ntools = {{ web = ['echo'] }}\n"));
+    let mut first = start(&context, &["--view", "v"]).await;
+    assert_eq!(tools(&mut first).await, ["echo"]);
+    context.user_config(&format!("{entry}[views.v]\ntools = {{ web = ['counter'] }}\n"));
+    let mut second = start(&context, &["--view", "v"]).await;
+    assert_eq!(tools(&mut second).await, ["counter"]);
+    assert_eq!(tools(&mut first).await, ["echo"], "it has its own daemon");
+    assert_eq!(daemons.all().len(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_is_served_alone_has_its_view() {
+    let context = Context::new();
+    let web = testkit::server().legacy().tool("echo").tool("counter").run().await;
+    context.user_config(&format!("{}[views.v]\ntools = {{ web = ['echo'] }}\n", http_entry("web", &web)));
+    let mut host = start(&context, &["--alone", "--view", "v"]).await;
+    assert_eq!(tools(&mut host).await, ["echo"]);
+    let expected = json!({"code": -32602, "message": "Unknown tool: counter"});
+    assert_eq!(host.call("counter").await["error"], expected);
+    assert_eq!((web.executions("counter"), context.path(RUN_FOLDER).exists()), (0, false));
+    assert_eq!(host.close().await.status.code(), Some(0));
+}

@@ -1,0 +1,71 @@
+//! [`Audience`]: who a host is, and which view of the servers it has.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Who sends the requests of a host, and which view of the servers they are for. A session is bound to
+/// its audience: a request of another audience does not find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Audience {
+    principal: Option<Arc<str>>,
+    view: Option<Arc<str>>,
+}
+
+impl Audience {
+    /// A host with the general token, or without one, and this view of the servers.
+    pub(crate) fn of_view(view: Option<Arc<str>>) -> Self {
+        Self { principal: None, view }
+    }
+
+    /// A host with the token of this view.
+    pub(crate) fn with_token_of(view: Arc<str>) -> Self {
+        Self { principal: Some(Arc::clone(&view)), view: Some(view) }
+    }
+
+    /// An audience that was recorded.
+    pub(crate) fn recorded(principal: Option<&str>, view: Option<&str>) -> Self {
+        Self { principal: principal.map(Arc::from), view: view.map(Arc::from) }
+    }
+
+    /// The view whose token the host has. `None` is the general token, or none if none is required.
+    pub fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
+    }
+
+    /// The view of the servers. `None` is everything.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
+    }
+}
+
+/// A text that no two audiences share.
+impl fmt::Display for Audience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No name of a view has a slash in it, or is empty.
+        write!(f, "{}/{}", self.principal().unwrap_or_default(), self.view().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audiences_differ_by_token_and_by_view() {
+        let view = |name: &str| Some(Arc::from(name));
+        let all = [
+            Audience::default(),
+            Audience::of_view(view("a")),
+            Audience::of_view(view("b")),
+            Audience::with_token_of(Arc::from("a")),
+            Audience::with_token_of(Arc::from("b")),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(one == other, at == other_at);
+                assert_eq!(one.to_string() == other.to_string(), at == other_at);
+            }
+            assert_eq!(*one, Audience::recorded(one.principal(), one.view()));
+        }
+    }
+}

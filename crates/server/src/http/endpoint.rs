@@ -1,0 +1,149 @@
+//! Which endpoint a path names, and whom a request to it comes from.
+
+use std::sync::Arc;
+
+use super::refusal::Refusal;
+use super::settings::HttpSettings;
+use crate::audience::Audience;
+
+/// What is served at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint<'a> {
+    pub(crate) kind: EndpointKind,
+    /// The view that the path names. There may be none of this name.
+    view: Option<&'a str>,
+}
+
+/// The endpoints for hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndpointKind {
+    /// Streamable HTTP.
+    Streamable,
+    /// The event stream of HTTP+SSE.
+    SseStream,
+    /// The messages of HTTP+SSE.
+    SseMessages,
+}
+
+impl<'a> Endpoint<'a> {
+    /// Finds what is served at a path: an endpoint, or below it the name of a view if there are any.
+    pub(crate) fn find(settings: &HttpSettings, path: &'a str) -> Option<Self> {
+        let sse = settings.sse_paths.iter().flat_map(|sse| {
+            [(&sse.stream, EndpointKind::SseStream), (&sse.messages, EndpointKind::SseMessages)]
+        });
+        let endpoints = || sse.clone().chain([(&settings.endpoint, EndpointKind::Streamable)]);
+        if let Some((_, kind)) = endpoints().find(|(endpoint, _)| *endpoint == path) {
+            return Some(Self { kind, view: None });
+        }
+        if settings.views.is_empty() {
+            return None;
+        }
+        let view_below = |endpoint: &String| path.strip_prefix(endpoint.as_str())?.strip_prefix('/');
+        endpoints().find_map(|(endpoint, kind)| Some(Self { kind, view: Some(view_below(endpoint)?) }))
+    }
+
+    /// Decides who sends a request with this `Authorization` header, and which view it is for.
+    pub(crate) fn authorize(
+        &self,
+        settings: &HttpSettings,
+        authorization: Option<&[u8]>,
+    ) -> Result<Audience, Refusal> {
+        // Every token is compared, so that the time does not tell which one is close.
+        let has_general = settings.bearer_token.as_ref().is_none_or(|token| token.is_in(authorization));
+        let mut owner: Option<&Arc<str>> = None;
+        for (name, token) in &settings.views {
+            if token.as_ref().is_some_and(|token| token.is_in(authorization)) {
+                owner = Some(name);
+            }
+        }
+        match (owner, self.view) {
+            (Some(owner), None) => Ok(Audience::with_token_of(Arc::clone(owner))),
+            (Some(owner), Some(view)) if **owner == *view => Ok(Audience::with_token_of(Arc::clone(owner))),
+            // Whether there is such a view is none of its business.
+            (Some(_), Some(_)) => Err(Refusal::OtherView),
+            (None, _) if !has_general => Err(Refusal::Unauthorized),
+            (None, None) => Ok(Audience::default()),
+            (None, Some(view)) => match settings.views.get_key_value(view) {
+                Some((name, _)) => Ok(Audience::of_view(Some(Arc::clone(name)))),
+                None => Err(Refusal::UnknownView),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> HttpSettings {
+        HttpSettings::new()
+            .with_sse("/sse", "/messages")
+            .with_bearer_token("general")
+            .with_view("a", Some("token-a"))
+            .with_view("b", Some("token-b"))
+            .with_view("open", None)
+    }
+
+    #[test]
+    fn a_path_below_an_endpoint_names_a_view() {
+        use EndpointKind::{SseMessages, SseStream, Streamable};
+        for (path, expected) in [
+            ("/mcp", Some((Streamable, None))),
+            ("/mcp/a", Some((Streamable, Some("a")))),
+            ("/mcp/", Some((Streamable, Some("")))),
+            ("/mcp/a/b", Some((Streamable, Some("a/b")))),
+            ("/mcpa", None),
+            ("/sse/a", Some((SseStream, Some("a")))),
+            ("/messages", Some((SseMessages, None))),
+            ("/messages/b", Some((SseMessages, Some("b")))),
+            ("/healthz", None),
+            ("/", None),
+        ] {
+            let expected = expected.map(|(kind, view)| Endpoint { kind, view });
+            assert_eq!(Endpoint::find(&settings(), path), expected, "{path}");
+        }
+        assert_eq!(Endpoint::find(&HttpSettings::new(), "/mcp/a"), None, "there are no views");
+        assert_eq!(Endpoint::find(&HttpSettings::new(), "/sse"), None);
+    }
+
+    #[test]
+    fn a_token_of_a_view_opens_that_view_only() {
+        let decide = |path: &str, token: &str| {
+            let header = format!("Bearer {token}");
+            let header = (!token.is_empty()).then_some(header.as_bytes());
+            match Endpoint::find(&settings(), path).unwrap().authorize(&settings(), header) {
+                Ok(audience) => audience.to_string(),
+                Err(refusal) => format!("{refusal:?}"),
+            }
+        };
+        for (path, token, expected) in [
+            ("/mcp", "general", "/"),
+            ("/mcp/a", "general", "/a"),
+            ("/mcp/open", "general", "/open"),
+            ("/mcp/none", "general", "UnknownView"),
+            ("/mcp/", "general", "UnknownView"),
+            ("/mcp", "token-a", "a/a"),
+            ("/mcp/a", "token-a", "a/a"),
+            ("/mcp/b", "token-a", "OtherView"),
+            ("/mcp/open", "token-a", "OtherView"),
+            ("/mcp/none", "token-a", "OtherView"),
+            ("/mcp/b", "token-b", "b/b"),
+            ("/mcp", "other", "Unauthorized"),
+            ("/mcp/a", "other", "Unauthorized"),
+            ("/mcp/none", "other", "Unauthorized"),
+            ("/mcp/a", "", "Unauthorized"),
+            ("/mcp/none", "", "Unauthorized"),
+        ] {
+            assert_eq!(decide(path, token), expected, "{path} {token}");
+        }
+    }
+
+    #[test]
+    fn without_tokens_paths_alone_select_a_view() {
+        let settings = HttpSettings::new().with_view("a", None);
+        let decide = |path: &str| Endpoint::find(&settings, path).unwrap().authorize(&settings, None);
+        assert_eq!(decide("/mcp").unwrap(), Audience::default());
+        assert_eq!(decide("/mcp/a").unwrap().view(), Some("a"));
+        assert!(matches!(decide("/mcp/b"), Err(Refusal::UnknownView)));
+    }
+}
