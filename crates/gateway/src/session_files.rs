@@ -115,7 +115,8 @@ impl SessionStore for SessionFiles {
 
 /// Carries out jobs in their order, until there can be no more.
 fn work(mut folder: SessionFolder, jobs: &Receiver<Job>) {
-    let mut next_sweep = Instant::now();
+    folder.sweep();
+    let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
     loop {
         match jobs.recv_timeout(next_sweep.saturating_duration_since(Instant::now())) {
             Ok(job) => carry_out(&mut folder, job),
