@@ -115,13 +115,13 @@ impl SessionStore for SessionFiles {
 
 /// Carries out jobs in their order, until there can be no more.
 fn work(mut folder: SessionFolder, jobs: &Receiver<Job>) {
-    folder.sweep();
+    folder.sweep(format::now_ms());
     let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
     loop {
         match jobs.recv_timeout(next_sweep.saturating_duration_since(Instant::now())) {
             Ok(job) => carry_out(&mut folder, job),
             Err(RecvTimeoutError::Timeout) => {
-                folder.sweep();
+                folder.sweep(format::now_ms());
                 next_sweep = Instant::now() + SWEEP_INTERVAL;
             }
             Err(RecvTimeoutError::Disconnected) => return,

@@ -36,6 +36,9 @@ struct OpenFile {
 const MAX_OPEN_FILES: usize = 64;
 /// The length at which the oldest entries of a file are dropped, in bytes.
 const MAX_FILE_LENGTH: u64 = 8 * 1024 * 1024;
+/// How long the file of a session is kept after its end. While a machine sleeps, its sessions are not
+/// renewed, and are wanted again when it wakes up.
+const SWEEP_DELAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// How long a draft that was not finished may be one that is being written.
 const DRAFT_TIME: Duration = Duration::from_secs(60 * 60);
 
@@ -109,10 +112,9 @@ impl SessionFolder {
         self.owner.release();
     }
 
-    /// Removes what is of no use to anybody.
-    pub(super) fn sweep(&mut self) {
+    /// Removes what is of no use to anybody at this time, in milliseconds since the epoch.
+    pub(super) fn sweep(&mut self, now: u64) {
         self.owner.sweep();
-        let now = format::now_ms();
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = file.path();
             let is_draft = path.extension().is_some_and(|extension| extension == private::DRAFT_EXTENSION);
@@ -120,7 +122,7 @@ impl SessionFolder {
                 let modified = file.metadata().and_then(|about| about.modified());
                 modified.is_ok_and(|at| SystemTime::now().duration_since(at).unwrap_or_default() > DRAFT_TIME)
             } else {
-                read_end(&path).is_some_and(|ends| ends <= now)
+                read_end(&path).is_some_and(|ends| ends.saturating_add(SWEEP_DELAY_MS) <= now)
             };
             if is_over {
                 self.open.retain(|name, _| *file.file_name() != **name);

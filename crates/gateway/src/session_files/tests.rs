@@ -129,10 +129,14 @@ fn files_of_sessions_that_have_ended_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let mut files = SessionFolder::open(folder.path()).unwrap();
     files.save("ended", b"record", Duration::ZERO).unwrap();
-    files.save("goes-on", b"record", LIFETIME).unwrap();
+    files.save("goes-on", b"record", 2 * LIFETIME).unwrap();
     fs::write(folder.path().join("foreign"), "of somebody else").unwrap();
     let draft = fs::File::create(folder.path().join("goes-on.0a.new")).unwrap();
-    files.sweep();
+    let day = 24 * 60 * 60 * 1_000;
+    let now = format::now_ms();
+    files.sweep(now);
+    assert!(folder.path().join("ended").exists(), "it may be renewed");
+    files.sweep(now + day);
     let names = || {
         let names = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
@@ -141,7 +145,7 @@ fn files_of_sessions_that_have_ended_are_removed() {
     };
     assert_eq!(names(), ["foreign", "goes-on", "goes-on.0a.new", "key", "owners"]);
     draft.set_modified(std::time::SystemTime::now() - Duration::from_secs(2 * 60 * 60)).unwrap();
-    files.sweep();
+    files.sweep(now);
     assert_eq!(names(), ["foreign", "goes-on", "key", "owners"]);
 }
 
