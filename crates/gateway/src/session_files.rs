@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use bowline_server::{SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 use bowline_store::StoreError;
 use tokio::sync::oneshot;
 
@@ -28,14 +28,32 @@ pub struct SessionFiles {
 }
 
 /// What the thread of the files is to do.
-#[derive(Debug)]
 enum Job {
-    Save { session: Box<str>, record: Vec<u8>, lifetime: Duration },
-    Append { session: Box<str>, entry: Vec<u8>, done: oneshot::Sender<Result<(), String>> },
-    Touch { session: Box<str>, lifetime: Duration },
-    Remove { session: Box<str> },
-    Load { session: Box<str>, done: oneshot::Sender<Result<Option<StoredSession>, String>> },
-    Flush { done: oneshot::Sender<Result<(), String>> },
+    Save {
+        session: Box<str>,
+        record: Vec<u8>,
+        lifetime: Duration,
+    },
+    Append {
+        session: Box<str>,
+        entry: Vec<u8>,
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    Touch {
+        session: Box<str>,
+        lifetime: Duration,
+    },
+    Remove {
+        session: Box<str>,
+    },
+    Load {
+        session: Box<str>,
+        accepts: RecordCheck,
+        done: oneshot::Sender<Result<Option<StoredSession>, String>>,
+    },
+    Flush {
+        done: oneshot::Sender<Result<(), String>>,
+    },
     Release,
 }
 
@@ -100,8 +118,8 @@ impl SessionStore for SessionFiles {
         self.queue(Job::Remove { session: session.into() });
     }
 
-    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
-        self.request(|done| Job::Load { session: session.into(), done })
+    fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+        self.request(|done| Job::Load { session: session.into(), accepts, done })
     }
 
     fn flush(&self) -> SessionStoreFuture<()> {
@@ -138,8 +156,8 @@ fn carry_out(folder: &mut SessionFolder, job: Job) {
         }
         Job::Touch { session, lifetime } => report(folder.touch(&session, lifetime)),
         Job::Remove { session } => report(folder.remove(&session)),
-        Job::Load { session, done } => {
-            let _ = done.send(folder.load(&session).map_err(|error| error.to_string()));
+        Job::Load { session, accepts, done } => {
+            let _ = done.send(folder.load(&session, accepts).map_err(|error| error.to_string()));
         }
         Job::Flush { done } => drop(done.send(Ok(()))),
         Job::Release => folder.release(),

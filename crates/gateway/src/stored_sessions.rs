@@ -5,7 +5,7 @@ mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_server::{SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 use bowline_store::{AppendOptions, Durability, EncryptedStore, LogName, Position, ReadLimits, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -79,8 +79,9 @@ impl SessionStore for StoredSessions {
         self.queue(session, Operation::Remove);
     }
 
-    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
-        self.request(session, |done| Operation::Load { done })
+    fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+        let loaded = self.request(session, |done| Operation::Load { done });
+        Box::pin(async { Ok(loaded.await?.filter(|session: &StoredSession| accepts(&session.record))) })
     }
 
     fn flush(&self) -> SessionStoreFuture<()> {
@@ -161,12 +162,16 @@ mod tests {
 
     const LIFETIME: Duration = Duration::from_secs(60);
 
+    fn any() -> RecordCheck {
+        Box::new(|_| true)
+    }
+
     #[tokio::test]
     async fn a_session_is_loaded_as_it_was_saved() {
         let sessions = StoredSessions::new(EncryptedStore::in_memory());
-        assert_eq!(sessions.load("a").await, Ok(None));
+        assert_eq!(sessions.load("a", any()).await, Ok(None));
         sessions.append("a", b"early".to_vec(), LIFETIME).await.unwrap();
-        assert_eq!(sessions.load("a").await, Ok(None), "without a record there is no session");
+        assert_eq!(sessions.load("a", any()).await, Ok(None), "without a record there is no session");
         sessions.save("a", b"first".to_vec(), LIFETIME);
         sessions.save("a", b"second".to_vec(), LIFETIME);
         let many: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
@@ -175,13 +180,13 @@ mod tests {
         }
         sessions.touch("a", LIFETIME);
         sessions.touch("b", LIFETIME);
-        let loaded = sessions.load("a").await.unwrap().unwrap();
+        let loaded = sessions.load("a", any()).await.unwrap().unwrap();
         assert_eq!(loaded.record, b"second");
         assert_eq!(loaded.journal[1..], many[..]);
-        assert_eq!(sessions.load("b").await, Ok(None));
+        assert_eq!(sessions.load("b", any()).await, Ok(None));
         sessions.remove("a");
         assert_eq!(sessions.flush().await, Ok(()));
-        assert_eq!(sessions.load("a").await, Ok(None));
+        assert_eq!(sessions.load("a", any()).await, Ok(None));
     }
 
     /// A call may be open for longer than a session may be idle.
@@ -195,9 +200,9 @@ mod tests {
             sessions.touch("a", LIFETIME);
             sessions.flush().await.unwrap();
         }
-        let loaded = sessions.load("a").await.unwrap().unwrap();
+        let loaded = sessions.load("a", any()).await.unwrap().unwrap();
         assert_eq!((&loaded.record[..], &loaded.journal[..]), (&b"record"[..], &[b"open".to_vec()][..]));
         tokio::time::advance(LIFETIME).await;
-        assert_eq!(sessions.load("a").await, Ok(None), "nobody has renewed it");
+        assert_eq!(sessions.load("a", any()).await, Ok(None), "nobody has renewed it");
     }
 }

@@ -44,5 +44,5 @@ pub use host::{Host, HostEvent};
 pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
-pub use session_store::{SessionStore, SessionStoreFuture, StoredSession};
+pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 pub use stateless::{StatelessRequest, StatelessRequests};

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The future of an operation of a [`SessionStore`]. The error is for the log.
 pub type SessionStoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
 
+/// Decides whether a session is loaded, by its record.
+pub type RecordCheck = Box<dyn FnOnce(&[u8]) -> bool + Send>;
+
 /// Stores what is known of sessions, beyond the life of the process.
 ///
 /// A session is named by a hash of its id, which is a secret of its host. What is stored contains
@@ -32,9 +35,10 @@ pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
     /// Removes everything about a session.
     fn remove(&self, session: &str);
 
-    /// Loads a session that another process has recorded. `None` if there is none, if its lifetime is
-    /// over, or if that process still serves it.
-    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>>;
+    /// Loads a session that another process has recorded, if `accepts` its record. From then on this
+    /// process serves it. `None` if there is none, if its lifetime is over, if it is not accepted, or if
+    /// another process still serves it.
+    fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>>;
 
     /// Completes when everything is stored that was requested before.
     fn flush(&self) -> SessionStoreFuture<()>;

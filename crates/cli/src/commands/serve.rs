@@ -58,6 +58,8 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     if args.listen.detached.is_some() {
         detached::leave_terminal();
     }
+    #[cfg(unix)]
+    keep_running_at_the_file_size_limit();
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let mut serving = Serving::new(printer);
     let hangups = serving.take_hangups();
@@ -113,6 +115,17 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// Makes a file that has reached the limit of the user (`ulimit -f`) an error where it is written. It
+/// would end the process otherwise, and with it the sessions of all hosts.
+#[cfg(unix)]
+fn keep_running_at_the_file_size_limit() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // The handler stays when this is dropped.
+    if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
+        tracing::debug!(%error, "a limit of the size of files may end the process");
+    }
+}
+
 /// Prints how a service manager runs the command that was given.
 fn print_unit(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outcome {
     let program = std::env::current_exe()
@@ -124,13 +137,20 @@ fn print_unit(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outco
         return Err(Failure::usage(format!("a service manager cannot be given the argument {arg:?}")));
     }
     let folder = std::env::current_dir().ok();
+    let socket = listen_address(listen, folder.as_deref());
+    // systemd has no way to write these.
+    let paths = [program.to_string_lossy(), folder.as_deref().unwrap_or(Path::new("")).to_string_lossy()];
+    let is_odd = |path: &str| path.contains(['\\', '\u{fffd}']);
+    if program.to_string_lossy().contains('$') || is_odd(&socket) || paths.iter().any(|path| is_odd(path)) {
+        return Err(Failure::usage("a service manager cannot be given a path with `$` or `\\` in it"));
+    }
     let service = unit::Service {
         program: &program,
         args: &args,
         path: path.as_deref(),
         folder: folder.as_deref(),
         stop_timeout: listen.drain.saturating_add(STOP_TIME),
-        socket: &listen_address(listen, folder.as_deref()),
+        socket: &socket,
     };
     print::write_stdout_bytes(unit::print(kind, &service).as_bytes())?;
     Ok(Exit::Ok)

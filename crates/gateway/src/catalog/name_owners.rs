@@ -50,6 +50,11 @@ impl NameTable {
         }
     }
 
+    /// Whether this element has or had the name.
+    pub(super) fn is_owner(&self, name: &str, server: &str, own: &str) -> bool {
+        self.0.get(name).is_some_and(|(owner, element)| owner == server && element == own)
+    }
+
     /// Whether a name can be given to this element.
     pub(super) fn is_free(&self, name: &str, server: &str, own: &str) -> bool {
         match self.0.get(name) {

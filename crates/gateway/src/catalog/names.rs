@@ -87,6 +87,13 @@ pub(super) fn expose<'a>(
     unique.into_iter().zip(names).collect()
 }
 
+/// The prefixed name of an element that has a plain one now, if it had that before: hosts may know it
+/// from then.
+pub(super) fn earlier_name(server: &str, name: &str, owners: &NameTable) -> Option<String> {
+    let candidate = candidate(server, server, name);
+    owners.is_owner(&candidate.name, server, name).then_some(candidate.name)
+}
+
 fn candidate(server: &str, prefix: &str, name: &str) -> Candidate {
     Candidate::from_tool(&ToolId { server, prefix, name }, MAX_EXPOSED_NAME)
 }
@@ -166,6 +173,20 @@ mod tests {
         assert_eq!(names(&[("one", "echo"), ("two", "echo")]), ["one__echo", "two__echo"]);
         assert_eq!(names(&[("two", "echo")]), ["two__echo"], "a rule for `echo` was for that of `one`");
         assert_eq!(names(&[("one", "echo")]), ["echo"]);
+    }
+
+    #[test]
+    fn a_prefixed_name_is_known_when_it_is_plain_again() {
+        let mut owners = NameTable::default();
+        let both = [("one", "echo"), ("two", "echo")];
+        expose(&both, &["one", "two"], Naming::PlainIfUnique, &mut owners);
+        expose(&both[..1], &["one"], Naming::PlainIfUnique, &mut owners);
+        assert_eq!(earlier_name("one", "echo", &owners).as_deref(), Some("one__echo"));
+        assert_eq!(earlier_name("one", "read", &owners), None, "it never was");
+        // Another server's tool had that name.
+        expose(&[("one__a", "b"), ("x", "b")], &["one__a", "x"], Naming::PlainIfUnique, &mut owners);
+        assert_eq!(earlier_name("one__a", "b", &owners).as_deref(), Some("one__a__b"));
+        assert_eq!(earlier_name("one", "a__b", &owners), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
 use super::exposed_lists::ExposedLists;
-use super::names::expose;
+use super::names::{earlier_name, expose};
 use super::{ListKind, NameOwners, Naming, uris};
 
 /// The merged lists of all servers.
@@ -22,6 +22,9 @@ pub(crate) struct Snapshot {
     results: [Option<Json>; 4],
     tools: HashMap<Box<str>, Target>,
     prompts: HashMap<Box<str>, Target>,
+    /// Tools and prompts by prefixed names that they had before, and which no other has.
+    earlier_tools: HashMap<Box<str>, Target>,
+    earlier_prompts: HashMap<Box<str>, Target>,
     resources: HashMap<Box<str>, Target>,
     templates: HashMap<Box<str>, Target>,
     /// The URIs of each server that other servers have too, and their exposed form.
@@ -37,6 +40,13 @@ pub(crate) struct Snapshot {
     hides_resources: bool,
     /// Instructions of the servers, merged.
     instructions: Option<String>,
+}
+
+/// The name of a tool or prompt for hosts.
+struct ExposedName {
+    name: String,
+    /// The prefixed name that it had when another server had the same.
+    earlier: Option<String>,
 }
 
 /// An element of a server's list.
@@ -73,7 +83,15 @@ impl Snapshot {
                 ListKind::Tools | ListKind::Prompts => {
                     let table = if kind == ListKind::Tools { &mut owners.tools } else { &mut owners.prompts };
                     snapshot.merge_named(servers, kind, view, |elements| {
-                        expose(elements, configured, naming, table)
+                        let names = expose(elements, configured, naming, table);
+                        names
+                            .into_iter()
+                            .map(|((server, own), name)| {
+                                let earlier =
+                                    earlier_name(server, own, table).filter(|earlier| *earlier != name);
+                                ((server, own), ExposedName { name, earlier })
+                            })
+                            .collect()
                     })
                 }
                 ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind, view),
@@ -98,11 +116,11 @@ impl Snapshot {
         self.instructions.as_deref()
     }
 
-    /// The tool or prompt with this exposed name.
+    /// The tool or prompt with this exposed name, or with the prefixed name that it had before.
     pub(crate) fn named(&self, kind: ListKind, name: &str) -> Option<&Target> {
         match kind {
-            ListKind::Tools => self.tools.get(name),
-            ListKind::Prompts => self.prompts.get(name),
+            ListKind::Tools => self.tools.get(name).or_else(|| self.earlier_tools.get(name)),
+            ListKind::Prompts => self.prompts.get(name).or_else(|| self.earlier_prompts.get(name)),
             ListKind::Resources => self.resources.get(name),
             ListKind::Templates => self.templates.get(name),
         }
@@ -191,12 +209,13 @@ impl Snapshot {
         servers: &[ExposedLists],
         kind: ListKind,
         view: &View,
-        expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), String>,
+        expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), ExposedName>,
     ) -> Vec<Json> {
         let listed: Vec<(&ExposedLists, String, &Json)> = elements(servers, kind, "name").collect();
         let ids: Vec<_> = listed.iter().map(|(of, name, _)| (&*of.server, name.as_str())).collect();
         let names = expose(&ids);
         let mut table = HashMap::with_capacity(listed.len());
+        let mut earlier_names = HashMap::new();
         let mut items = Vec::with_capacity(listed.len());
         for (of, name, item) in &listed {
             let server = &of.server;
@@ -207,29 +226,35 @@ impl Snapshot {
             if !is_shown {
                 continue;
             }
-            let exposed = &names[&(&**server, name.as_str())];
+            let ExposedName { name: exposed, earlier } = &names[&(&**server, name.as_str())];
             let own = if kind == ListKind::Tools { of.own_tool_name(name) } else { name };
             let target = Target { server: Arc::clone(server), name: own.into() };
             // An element that a server lists twice is exposed once.
-            if table.insert(exposed.as_str().into(), target).is_some() {
+            if table.insert(exposed.as_str().into(), target.clone()).is_some() {
                 continue;
             }
+            if let Some(earlier) = earlier {
+                earlier_names.insert(earlier.as_str().into(), target);
+            }
+            let known_names = [Some(exposed), earlier.as_ref()].into_iter().flatten();
             if kind == ListKind::Tools
                 && let Some(schema) = item.member("inputSchema")
                 && let Ok(annotations) = HeaderAnnotations::from_schema(&schema)
                 && !annotations.is_empty()
             {
-                self.header_annotations.insert(exposed.as_str().into(), annotations);
+                let annotations = known_names.clone().map(|name| (name.as_str().into(), annotations.clone()));
+                self.header_annotations.extend(annotations);
             }
             if kind == ListKind::Tools && is_harmless(item) {
-                self.harmless_tools.insert(exposed.as_str().into());
+                self.harmless_tools.extend(known_names.map(|name| name.as_str().into()));
             }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
             items.push(self.with_exposed_app(server, item));
         }
-        match kind {
-            ListKind::Tools => self.tools = table,
-            _ => self.prompts = table,
+        if kind == ListKind::Tools {
+            (self.tools, self.earlier_tools) = (table, earlier_names);
+        } else {
+            (self.prompts, self.earlier_prompts) = (table, earlier_names);
         }
         items
     }

@@ -85,22 +85,32 @@ impl SessionFolder {
         ignore_missing(fs::remove_file(&path)).map_err(|error| failure(&path, &error))
     }
 
-    /// Loads a session that no other process serves. From here on this one does.
-    pub(super) fn load(&mut self, name: &str) -> Result<Option<StoredSession>, StoreError> {
+    /// Loads a session that no other process serves, if its record is accepted. From here on this one
+    /// does.
+    pub(super) fn load(
+        &mut self,
+        name: &str,
+        accepts: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<StoredSession>, StoreError> {
         let path = self.path(name);
-        let Some(bytes) = read_file(&path).map_err(|error| failure(&path, &error))? else { return Ok(None) };
+        let failed = |error: io::Error| failure(&path, &error);
+        if !path.exists() {
+            return Ok(None);
+        }
+        // Two processes must not both find that nobody has the session.
+        let _turn = self.owner.take_turn().map_err(failed)?;
+        let Some(bytes) = read_file(&path).map_err(failed)? else { return Ok(None) };
         let Some(content) = format::read(&bytes, &self.key, name) else { return Ok(None) };
         if content.ends <= format::now_ms()
             || content.owner.is_some_and(|owner| self.owner.is_other_alive(owner))
         {
             return Ok(None);
         }
-        let Some(record) = content.record else { return Ok(None) };
+        let Some(record) = content.record.filter(|record| accepts(record)) else { return Ok(None) };
         if content.length < bytes.len() {
             // Whatever follows damage could not be read.
             let cut = OpenOptions::new().write(true).open(&path);
-            cut.and_then(|file| file.set_len(content.length as u64))
-                .map_err(|error| failure(&path, &error))?;
+            cut.and_then(|file| file.set_len(content.length as u64)).map_err(failed)?;
         }
         self.open.remove(name);
         self.write(name, Frame::Owner(self.owner.id))?;
@@ -211,6 +221,9 @@ impl SessionFolder {
 
 /// Reads a file. `None` if there is none.
 fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    if !is_file(path) {
+        return Ok(None);
+    }
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -223,8 +236,16 @@ fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// Reads when a session ends. `None` if this is no file of a session.
 fn read_end(path: &Path) -> Option<u64> {
     let mut header = [0; HEADER_LENGTH];
+    if !is_file(path) {
+        return None;
+    }
     File::open(path).ok()?.read_exact(&mut header).ok()?;
     format::read_header(&header)
+}
+
+/// Whether this is a file: to open anything else may take forever.
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
 }
 
 fn ignore_missing(outcome: io::Result<()>) -> io::Result<()> {

@@ -7,13 +7,19 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_store::private;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// How long a process may take from the creation of its file to its lock.
 const START_TIME: Duration = Duration::from_secs(60);
+
+/// The file that is locked while sessions change hands.
+const TURN_FILE: &str = "turn";
+/// How long another process may have its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
+const TURN_RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Names a process. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,31 @@ impl Owner {
         id != self.id && is_locked(&self.folder.join(id.file_name()))
     }
 
+    /// Excludes other processes while sessions change hands. It ends when the result is dropped.
+    ///
+    /// A process that was suspended while it has its turn is not waited for: nothing is loaded then.
+    pub(super) fn take_turn(&self) -> io::Result<File> {
+        let path = self.folder.join(TURN_FILE);
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < TURN_TIMEOUT => {
+                    std::thread::park_timeout(TURN_RETRY_INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
+                Err(TryLockError::Error(error)) => {
+                    tracing::debug!(%error, "the file system has no locks");
+                    return Ok(file);
+                }
+            }
+        }
+    }
+
     /// Whether no other process may have the sessions of this one.
     pub(super) fn is_exclusive(&self) -> bool {
         self.lock.is_some()
@@ -68,7 +99,8 @@ impl Owner {
             let path = file.path();
             let modified = file.metadata().and_then(|about| about.modified()).ok();
             let is_old = modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= START_TIME);
-            if is_old && *file.file_name() != *self.id.file_name() && !is_locked(&path) {
+            let is_other = *file.file_name() != *self.id.file_name() && *file.file_name() != *TURN_FILE;
+            if is_old && is_other && !is_locked(&path) {
                 let _ = fs::remove_file(path);
             }
         }

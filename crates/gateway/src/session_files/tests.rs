@@ -6,6 +6,10 @@ const LIFETIME: Duration = Duration::from_secs(60);
 /// The name of a session.
 const NAME: &str = "0a0b";
 
+fn any() -> RecordCheck {
+    Box::new(|_| true)
+}
+
 fn session(record: &str, journal: &[&str]) -> StoredSession {
     let journal = journal.iter().map(|entry| entry.as_bytes().to_vec()).collect();
     StoredSession { record: record.as_bytes().to_vec(), journal }
@@ -15,7 +19,7 @@ fn session(record: &str, journal: &[&str]) -> StoredSession {
 async fn a_session_is_loaded_as_it_was_saved() {
     let folder = tempfile::tempdir().unwrap();
     let first = SessionFiles::open(folder.path()).unwrap();
-    assert_eq!(first.load(NAME).await, Ok(None));
+    assert_eq!(first.load(NAME, any()).await, Ok(None));
     let early = first.append(NAME, b"early".to_vec(), LIFETIME).await;
     assert_eq!(early.unwrap_err(), "the session has no file");
     first.save(NAME, b"one".to_vec(), LIFETIME);
@@ -26,16 +30,16 @@ async fn a_session_is_loaded_as_it_was_saved() {
     first.release();
     first.flush().await.unwrap();
     let second = SessionFiles::open(folder.path()).unwrap();
-    assert_eq!(second.load(NAME).await, Ok(Some(session("two", &["a", "b"]))));
-    assert_eq!(second.load("other").await, Ok(Some(session("three", &[]))));
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("two", &["a", "b"]))));
+    assert_eq!(second.load("other", any()).await, Ok(Some(session("three", &[]))));
     // Another process goes on where this one ends.
     second.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
     second.remove("other");
     second.release();
     second.flush().await.unwrap();
     let third = SessionFiles::open(folder.path()).unwrap();
-    assert_eq!(third.load(NAME).await, Ok(Some(session("two", &["a", "b", "c"]))));
-    assert_eq!(third.load("other").await, Ok(None));
+    assert_eq!(third.load(NAME, any()).await, Ok(Some(session("two", &["a", "b", "c"]))));
+    assert_eq!(third.load("other", any()).await, Ok(None));
     let late = third.append("other", b"late".to_vec(), LIFETIME).await;
     assert_eq!(late.unwrap_err(), "the session has no file");
 }
@@ -47,13 +51,62 @@ async fn a_session_has_one_owner() {
     let [first, second, third] = [(); 3].map(|()| SessionFiles::open(folder.path()).unwrap());
     first.save(NAME, b"record".to_vec(), LIFETIME);
     first.append(NAME, b"open".to_vec(), LIFETIME).await.unwrap();
-    assert_eq!(second.load(NAME).await, Ok(None));
+    assert_eq!(second.load(NAME, any()).await, Ok(None));
     first.release();
     first.flush().await.unwrap();
-    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["open"]))));
-    assert_eq!(third.load(NAME).await, Ok(None));
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("record", &["open"]))));
+    assert_eq!(third.load(NAME, any()).await, Ok(None));
+    // What is not accepted does not change hands.
+    second.release();
+    second.flush().await.unwrap();
+    assert_eq!(first.load(NAME, Box::new(|record| record != b"record")).await, Ok(None));
+    assert_eq!(third.load(NAME, any()).await, Ok(Some(session("record", &["open"]))));
+    let second = third;
     // Its own it can have again.
-    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["open"]))));
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("record", &["open"]))));
+}
+
+/// Processes that want a session at the same moment do not both get it.
+#[test]
+fn a_session_changes_hands_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for turn in 0..50 {
+        let name = format!("{turn:04x}");
+        let mut first = SessionFolder::open(folder.path()).unwrap();
+        first.save(&name, b"record", LIFETIME).unwrap();
+        first.release();
+        let start = std::sync::Barrier::new(3);
+        let loaded: Vec<_> = std::thread::scope(|scope| {
+            let loads: Vec<_> = (0..3)
+                .map(|_| {
+                    let mut other = SessionFolder::open(folder.path()).unwrap();
+                    let (start, name) = (&start, &name);
+                    scope.spawn(move || {
+                        start.wait();
+                        let loaded = other.load(name, |_| true).unwrap().is_some();
+                        // It stays alive until all have tried.
+                        start.wait();
+                        loaded
+                    })
+                })
+                .collect();
+            loads.into_iter().map(|load| load.join().unwrap()).collect()
+        });
+        assert_eq!(loaded.iter().filter(|loaded| **loaded).count(), 1, "{turn}");
+    }
+}
+
+/// Something else in place of a file is none.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_or_a_link_is_no_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(folder.path()).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("link")).unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    for name in ["link", "folder"] {
+        assert_eq!(files.load(name, any()).await, Ok(None));
+    }
 }
 
 #[tokio::test]
@@ -61,12 +114,12 @@ async fn a_session_ends_with_its_lifetime() {
     let folder = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(folder.path()).unwrap();
     files.save(NAME, b"record".to_vec(), Duration::ZERO);
-    assert_eq!(files.load(NAME).await, Ok(None));
+    assert_eq!(files.load(NAME, any()).await, Ok(None));
     files.touch(NAME, LIFETIME);
     files.touch("other", LIFETIME);
-    assert_eq!(files.load(NAME).await, Ok(Some(session("record", &[]))));
+    assert_eq!(files.load(NAME, any()).await, Ok(Some(session("record", &[]))));
     files.save(NAME, b"later".to_vec(), Duration::ZERO);
-    assert_eq!(files.load(NAME).await, Ok(None), "a record has its own lifetime");
+    assert_eq!(files.load(NAME, any()).await, Ok(None), "a record has its own lifetime");
 }
 
 /// A crash of the machine may leave half of a write.
@@ -83,11 +136,11 @@ async fn what_follows_damage_is_dropped() {
     let length = fs::metadata(&path).unwrap().len();
     fs::File::options().write(true).open(&path).unwrap().set_len(length - 1).unwrap();
     let second = SessionFiles::open(folder.path()).unwrap();
-    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["a"]))));
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("record", &["a"]))));
     second.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
-    assert_eq!(second.load(NAME).await, Ok(Some(session("record", &["a", "c"]))));
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("record", &["a", "c"]))));
     fs::write(&path, "something else").unwrap();
-    assert_eq!(second.load(NAME).await, Ok(None));
+    assert_eq!(second.load(NAME, any()).await, Ok(None));
 }
 
 #[tokio::test]
@@ -99,7 +152,7 @@ async fn a_file_has_a_limited_length() {
         files.append(NAME, vec![number; 1024 * 1024], LIFETIME).await.unwrap();
     }
     assert!(fs::metadata(folder.path().join(NAME)).unwrap().len() <= 9 * 1024 * 1024);
-    let loaded = files.load(NAME).await.unwrap().unwrap();
+    let loaded = files.load(NAME, any()).await.unwrap().unwrap();
     assert_eq!(loaded.record, b"record");
     // Half of it is left each time, so at least the last three are.
     let kept: Vec<_> = loaded.journal.iter().map(|entry| entry[0]).collect();
@@ -120,7 +173,7 @@ async fn the_number_of_open_files_is_bounded() {
         }
     }
     for name in &names {
-        assert_eq!(files.load(name).await, Ok(Some(session(name, &["a", "b"]))));
+        assert_eq!(files.load(name, any()).await, Ok(Some(session(name, &["a", "b"]))));
     }
 }
 
@@ -169,6 +222,8 @@ async fn files_are_private_and_their_content_is_secret() {
 #[test]
 fn something_else_in_place_of_the_key_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("key"), "no key").unwrap();
-    assert!(matches!(SessionFiles::open(folder.path()), Err(StoreError::Unusable(_))));
+    for content in [&b"no key"[..], &[0xff; 32], b""] {
+        fs::write(folder.path().join("key"), content).unwrap();
+        assert!(matches!(SessionFiles::open(folder.path()), Err(StoreError::Unusable(_))));
+    }
 }

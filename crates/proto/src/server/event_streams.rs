@@ -42,8 +42,6 @@ pub struct EventStreams<W> {
     log: VecDeque<StreamId>,
     logged_bytes: usize,
     limits: LogLimits,
-    /// Events below this number were sent before the session was restored.
-    base: u64,
     is_closed: bool,
     wakeups: Vec<W>,
     lost_requests: Vec<u64>,
@@ -60,7 +58,6 @@ impl<W> EventStreams<W> {
             log: VecDeque::new(),
             logged_bytes: 0,
             limits,
-            base: 1,
             is_closed: false,
             wakeups: Vec::new(),
             lost_requests: Vec::new(),
@@ -92,7 +89,7 @@ impl<W> EventStreams<W> {
             return Err(ResumeError::UnknownEvent);
         }
         // What was sent before the session was restored and is not here was no response.
-        let next = (last.number + 1).max(self.base);
+        let next = (last.number + 1).max(stream.begins_at);
         if next < stream.first {
             return Err(ResumeError::TooOld);
         }

@@ -80,16 +80,21 @@ impl Journal {
         self.session(id, audience.clone(), None)
     }
 
-    /// Loads a session that another process has recorded, and goes on recording it.
+    /// Loads a session that another process has recorded, if it is accepted, and goes on recording it.
     pub(crate) async fn load(
         &self,
         id: &SessionId,
+        accepts: impl FnOnce(&SessionRecord) -> bool + Send + 'static,
     ) -> Option<(SessionJournal, SessionRecord, Vec<JournalEntry>)> {
         if self.is_suspended() {
             return None;
         }
         let name = name_of(id);
-        let loaded = timeout(STORE_TIMEOUT, self.store.load(&name)).await;
+        let accepts = Box::new(move |record: &[u8]| {
+            serde_json::from_slice(record)
+                .is_ok_and(|record: SessionRecord| record.revision.is_some() && accepts(&record))
+        });
+        let loaded = timeout(STORE_TIMEOUT, self.store.load(&name, accepts)).await;
         let StoredSession { record, journal } = match loaded {
             Ok(Ok(stored)) => stored?,
             Ok(Err(error)) => {
@@ -102,7 +107,6 @@ impl Journal {
             }
         };
         let record: SessionRecord = serde_json::from_slice(&record).ok()?;
-        record.revision.as_ref()?;
         let entries = journal.iter().filter_map(|entry| JournalEntry::decode(entry)).collect();
         let audience = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
         Some((self.session(id, audience, Some(record.clone())), record, entries))

@@ -1,5 +1,6 @@
 //! [`HttpListener`]: accepts hosts over HTTP.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +62,9 @@ impl HttpListener {
         Self::new(ListenSocket::Tcp(socket), settings)
     }
 
-    /// Listens on a Unix socket. By which name a host addresses it does not matter; who may connect
-    /// is up to the permissions of the socket.
+    /// Listens on a Unix socket. By which name a host addresses it does not matter. Connections of other
+    /// users than the one of this process, and the administrator, are closed, whatever the permissions
+    /// of the socket are.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -185,6 +187,10 @@ async fn listen(
                         serving.await;
                         drop(permit);
                     });
+                }
+                // It was accepted, and is closed. Others need not wait for that.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    tracing::warn!("a connection of another user was refused");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{EventStreams, StreamId};
-use bowline_proto::server::session_journal::{RecordedPost, recorded_posts};
+use bowline_proto::server::session_journal::{RecordedPost, SessionRecord, recorded_posts};
 
 use super::refusal::Refusal;
 use super::session::{HttpSession, SessionId, SessionKind};
@@ -30,13 +30,14 @@ pub(crate) async fn find_or_restore(
     if let Some(session) = find()? {
         return Ok(session);
     }
-    let Some((journal, record, entries)) = journal.load(id).await else {
+    // Whoever may not have the session must not take it from those who may.
+    let wanted = audience.clone();
+    let is_for = move |record: &SessionRecord| {
+        Audience::recorded(record.principal.as_deref(), record.view.as_deref()) == wanted
+    };
+    let Some((journal, record, entries)) = journal.load(id, is_for).await else {
         return Err(Refusal::UnknownSession);
     };
-    let recorded = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
-    if recorded != *audience {
-        return Err(Refusal::UnknownSession);
-    }
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
@@ -45,7 +46,7 @@ pub(crate) async fn find_or_restore(
     let streams = EventStreams::restore(site.settings.log_limits, number_base(), restored);
     let source = site
         .sessions
-        .restore((id.clone(), recorded), &site.settings, streams, journal)
+        .restore((id.clone(), audience.clone()), &site.settings, streams, journal)
         .ok_or(Refusal::TooManySessions)?;
     let session = Arc::clone(source.session());
     session.set_revision(record.revision.as_deref().and_then(Revision::parse));

@@ -36,7 +36,13 @@ impl ListenSocket {
                 Ok(Connection::Tcp(stream))
             }
             #[cfg(unix)]
-            Self::Unix(listener) => Ok(Connection::Unix(listener.accept().await?.0)),
+            Self::Unix(listener) => {
+                let stream = listener.accept().await?.0;
+                if !is_of_this_user(&stream) {
+                    return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+                }
+                Ok(Connection::Unix(stream))
+            }
         }
     }
 
@@ -57,6 +63,14 @@ impl ListenSocket {
             Self::Unix(_) => false,
         }
     }
+}
+
+/// Whether a connection is of the user that this process runs as, or of the administrator. The file of
+/// a socket may be open to others, or there may be none.
+#[cfg(unix)]
+fn is_of_this_user(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
 macro_rules! delegate {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline_server::{HttpSettings, SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{HttpSettings, RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -44,8 +44,9 @@ impl SessionStore for Memory {
         self.sessions.lock().remove(session);
     }
 
-    fn load(&self, session: &str) -> SessionStoreFuture<Option<StoredSession>> {
-        Box::pin(ready(Ok(self.sessions.lock().get(session).cloned())))
+    fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+        let found = self.sessions.lock().get(session).cloned();
+        Box::pin(ready(Ok(found.filter(|session| accepts(&session.record)))))
     }
 
     fn flush(&self) -> SessionStoreFuture<()> {

@@ -27,8 +27,8 @@ pub(super) fn read_key(path: &Path, notes: &mut Vec<String>) -> Result<Option<Se
     if length > MAX_KEY_FILE_SIZE {
         return Err(StoreError::Unusable(format!("{} is no key file: it is too long", path.display())));
     }
-    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| unreadable_error(path, &error))?);
-    match SealKey::from_text(&text) {
+    let bytes = Zeroizing::new(std::fs::read(path).map_err(|error| unreadable_error(path, &error))?);
+    match std::str::from_utf8(&bytes).ok().and_then(SealKey::from_text) {
         Some(key) => Ok(Some(key)),
         None => Err(StoreError::Unusable(format!("{} holds no key of bowline", path.display()))),
     }

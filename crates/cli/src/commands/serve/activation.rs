@@ -2,6 +2,7 @@
 
 use std::io;
 
+use bowline::config::Environment;
 use listenfd::ListenFd;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -12,13 +13,17 @@ pub(super) enum GivenSocket {
 }
 
 /// Takes the socket that this process was started with, as `LISTEN_FDS` says. `None` if there is none.
-pub(super) fn take() -> io::Result<Option<GivenSocket>> {
-    let mut given = ListenFd::from_env();
-    match given.len() {
-        0 => return Ok(None),
-        1 => {}
-        count => return Err(io::Error::other(format!("there are {count} of them, and one can be served"))),
+pub(super) fn take(environment: &dyn Environment) -> io::Result<Option<GivenSocket>> {
+    // Variables for another process, such as the shell that started this one, are not for us.
+    if environment.var("LISTEN_PID") != Some(std::process::id().to_string()) {
+        return Ok(None);
     }
+    // As many numbers would be collected below.
+    let count: u64 = environment.var("LISTEN_FDS").and_then(|count| count.parse().ok()).unwrap_or(0);
+    if count > 1 {
+        return Err(io::Error::other(format!("there are {count} of them, and one can be served")));
+    }
+    let mut given = ListenFd::from_env();
     if let Ok(Some(socket)) = given.take_unix_listener(0) {
         socket.set_nonblocking(true)?;
         return UnixListener::from_std(socket).map(|socket| Some(GivenSocket::Unix(socket)));

@@ -41,7 +41,7 @@ pub(super) async fn open(
     }
     #[cfg(unix)]
     {
-        let given = activation::take().map_err(|error| {
+        let given = activation::take(&*settings.env).map_err(|error| {
             Failure::usage(format!("the socket of the service manager cannot be used: {error}"))
         })?;
         match given {

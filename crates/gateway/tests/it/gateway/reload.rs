@@ -248,3 +248,20 @@ async fn a_gateway_can_have_no_servers() {
     host.close().await;
     server.wait_until(|server| server.sessions().is_empty(), TEST_TIMEOUT).await;
 }
+
+/// A tool that was prefixed because of another server is still found under that name when the other one
+/// is gone: its own server was not touched.
+#[tokio::test]
+async fn a_prefixed_name_is_still_known_when_the_other_server_is_gone() {
+    let one = testkit::server().legacy().tool("counter").run().await;
+    let two = testkit::server().legacy().tool("counter").run().await;
+    let gateway = gateway([at("one", &one), at("two", &two)]);
+    let mut host = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(host.tools().await, ["one__counter", "two__counter"]);
+    gateway.reload([at("one", &one)]);
+    assert_eq!(result_text(&host.call_tool("a", "one__counter", json!({})).await), "1");
+    assert_eq!(host.tools().await, ["counter"]);
+    assert_eq!(result_text(&host.call_tool("b", "counter", json!({})).await), "2");
+    unknown_tool(&mut host, "two__counter").await;
+    assert_eq!((one.executions("counter"), two.executions("counter")), (2, 0));
+}

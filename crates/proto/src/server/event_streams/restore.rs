@@ -27,7 +27,7 @@ impl<W> EventStreams<W> {
     /// that it may not have seen, and what is sent from now on.
     pub fn restore(limits: LogLimits, base: u64, posts: impl IntoIterator<Item = RestoredStream>) -> Self {
         let mut streams = Self::new(limits);
-        (streams.base, streams.next_stream) = (base, base);
+        streams.next_stream = base;
         streams.streams = BTreeMap::from([(StreamId::STANDALONE, EventStream::beginning_at(base, None))]);
         for RestoredStream { stream, unanswered, responses } in posts {
             let requests = unanswered + responses.len();
@@ -52,7 +52,8 @@ impl<W> EventStream<W> {
     /// A stream whose events so far are not here, and which the host knows.
     fn beginning_at(number: u64, post: Option<PostStream>) -> Self {
         let mut stream = Self::new(post);
-        (stream.first, stream.logged, stream.cursor, stream.taken) = (number, number, number, number);
+        (stream.first, stream.begins_at, stream.logged) = (number, number, number);
+        (stream.cursor, stream.taken) = (number, number);
         stream.is_known = true;
         stream
     }

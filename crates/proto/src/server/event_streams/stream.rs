@@ -10,6 +10,8 @@ pub(super) struct EventStream<W> {
     /// The events that are kept; the first one has the number `first`.
     pub(super) events: VecDeque<Event>,
     pub(super) first: u64,
+    /// The number of the first event that this process could have. An earlier process had those before.
+    pub(super) begins_at: u64,
     /// Events below this number are in the log.
     pub(super) logged: u64,
     /// Bytes of the events that are not in the log.
@@ -56,6 +58,7 @@ impl<W> EventStream<W> {
         Self {
             events: VecDeque::new(),
             first: 1,
+            begins_at: 1,
             logged: 1,
             unread_bytes: 0,
             cursor: 1,

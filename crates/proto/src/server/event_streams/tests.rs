@@ -313,7 +313,16 @@ fn a_restored_stream_is_resumed_from_any_event() {
     let news = NextEvent::Event { id: last(0, BASE), data: "news".into() };
     assert_eq!(streams.next(standalone, || 0), news);
     assert_eq!(streams.resume(last(4, 1)), Err(ResumeError::UnknownEvent));
-    assert_eq!(streams.open_post(1, PostFormat::Any).stream(), StreamId(BASE));
+    // A stream of this process is resumed where it was left.
+    let reader = streams.open_post(1, PostFormat::Any);
+    assert_eq!(reader.stream(), StreamId(BASE));
+    streams.begin_stream(reader.stream());
+    assert_eq!(streams.first(reader, || 0), FirstEvents::Stream);
+    assert_eq!(streams.begin_event(reader), Some(last(BASE, 0)));
+    streams.detach_stream(reader.stream());
+    assert_eq!(streams.push(StreamId(BASE), &event(EventKind::Response, "new")), PushOutcome::Stored);
+    let reader = streams.resume(last(BASE, 0)).unwrap();
+    assert_eq!(streams.next(reader, || 0), NextEvent::Event { id: last(BASE, 1), data: "new".into() });
 }
 
 #[test]
