@@ -52,7 +52,9 @@ pub(super) async fn open(
             Some(GivenSocket::Unix(socket)) => {
                 let path =
                     socket.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
-                let path = path.unwrap_or_default();
+                // It need not have a path.
+                let path = path.filter(|path| !path.as_os_str().is_empty());
+                let path = path.unwrap_or_else(|| "of the service manager".into());
                 note_socket(settings, (served, views), &path);
                 let http = with_views(http.with_inherited_socket(), views);
                 let http = HttpListener::unix(socket, http);
