@@ -114,6 +114,21 @@ impl Context {
         command
     }
 
+    /// Makes a shell that runs a script in which `"$0"` is `bowline`, with the variables of
+    /// [`Context::bowline`].
+    #[cfg(unix)]
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut shell = self.command("sh");
+        shell
+            .args(["-c", script, env!("CARGO_BIN_EXE_bowline")])
+            .current_dir(self.path("project/below"))
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null());
+        shell
+    }
+
     /// Makes a command for another program that starts `bowline`, such as a shell. Its output is
     /// searched as well.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {

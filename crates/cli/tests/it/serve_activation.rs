@@ -26,16 +26,8 @@ impl Activated {
     async fn start(context: &Context, socket: OwnedFd, count: usize) -> Self {
         // The socket is the third descriptor, and the process has the id that the variable says.
         let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --no-token 3<&0 </dev/null";
-        let mut shell = context.command("sh");
-        shell
-            .args(["-c", script, env!("CARGO_BIN_EXE_bowline")])
-            .current_dir(context.path("project/below"))
-            .env_clear()
-            .env("HOME", context.path("home"))
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("NOTIFY_SOCKET", context.path("notify"))
-            .stdin(Stdio::from(socket))
-            .stderr(Stdio::piped());
+        let mut shell = context.shell(script);
+        shell.env("NOTIFY_SOCKET", context.path("notify")).stdin(Stdio::from(socket)).stderr(Stdio::piped());
         let mut child = shell.spawn_async().expect("a shell");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let mut notes = Vec::new();

@@ -263,15 +263,8 @@ async fn a_limit_of_the_size_of_files_is_survived() {
     let context = Context::new();
     let one = testkit::server().legacy().tool("echo").run().await;
     context.user_config(&http_entry("one", &one));
-    let mut shell = context.command("sh");
     let script = "ulimit -f 40; exec \"$0\" serve --listen 127.0.0.1:0 --no-token";
-    shell
-        .args(["-c", script, env!("CARGO_BIN_EXE_bowline")])
-        .current_dir(context.path("project/below"))
-        .env_clear()
-        .env("HOME", context.path("home"))
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    let mut gateway = Gateway::start_command(shell);
+    let mut gateway = Gateway::start_command(context.shell(script));
     let mut host = RawHost::new(&gateway.url().await);
     host.initialize().await;
     let long = "x".repeat(4_000);

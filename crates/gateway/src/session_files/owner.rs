@@ -3,7 +3,6 @@
 //! Each process holds the lock of a file of its own. The operating system releases it when the process
 //! ends, however suddenly, and not while it is suspended.
 
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ impl Owner {
         let mut id = [0; 16];
         SystemRandom::new().fill(&mut id).map_err(|_| io::Error::other("there is no randomness"))?;
         let id = OwnerId(id);
-        let file = open(&folder.join(id.file_name()), true)?;
+        let file = private_options().create_new(true).open(folder.join(id.file_name()))?;
         match file.try_lock() {
             Ok(()) => {}
             // Nobody else knows the name, so there are no locks here at all.
@@ -59,11 +58,7 @@ impl Owner {
     ///
     /// A process that was suspended while it has its turn is not waited for: nothing is loaded then.
     pub(super) fn take_turn(&self) -> io::Result<File> {
-        let path = self.folder.join(TURN_FILE);
-        let mut options = OpenOptions::new();
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = private_options().create(true).open(self.folder.join(TURN_FILE))?;
         let begun = Instant::now();
         loop {
             match file.try_lock() {
@@ -115,25 +110,23 @@ impl Drop for Owner {
 
 impl OwnerId {
     fn file_name(self) -> String {
-        self.0.iter().fold(String::with_capacity(32), |mut name, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(name, "{byte:02x}");
-            name
-        })
+        format!("{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
 fn is_locked(path: &Path) -> bool {
-    let Ok(file) = open(path, false) else { return false };
+    let Ok(file) = private_options().open(path) else { return false };
     // It is shared, so that two processes that look are no owner to each other. It ends with the file.
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-fn open(path: &Path, is_new: bool) -> io::Result<File> {
+/// How files are opened that only their owner can use.
+fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.read(true).write(true).create_new(is_new).open(path)
+    options.read(true).write(true);
+    options
 }
 
 #[cfg(test)]

@@ -220,12 +220,8 @@ async fn a_session_that_its_host_has_ended_is_over() {
     memory.wait_until(HashMap::is_empty).await;
 }
 
-/// Hosts that accept no event stream cannot come back, so they get JSON as ever.
-#[tokio::test]
-async fn a_request_that_cannot_be_resumed_is_answered_with_json() {
-    let memory = Memory::default();
-    let mut server = memory.start().await;
-    let host = begin(&memory, &server).await.with("accept", "application/json");
+/// Makes a request with effects, whose response is JSON and no event stream.
+async fn expect_json_response(server: &mut TestServer, host: &HttpClient) {
     let call = request(1, "record", json!({}));
     let posting = tokio::spawn({
         let host = host.clone();
@@ -234,6 +230,15 @@ async fn a_request_that_cannot_be_resumed_is_answered_with_json() {
     server.expect(Report::Arrived("record".into())).await;
     host.post(&notification("notifications/go")).await.expect_empty(202).await;
     assert_eq!(posting.await.unwrap(), result(1, json!({"repeated": false})));
+}
+
+/// Hosts that accept no event stream cannot come back, so they get JSON as ever.
+#[tokio::test]
+async fn a_request_that_cannot_be_resumed_is_answered_with_json() {
+    let memory = Memory::default();
+    let mut server = memory.start().await;
+    let host = begin(&memory, &server).await.with("accept", "application/json");
+    expect_json_response(&mut server, &host).await;
     assert!(memory.sessions.lock().values().all(|session| session.journal.is_empty()));
 }
 
@@ -244,14 +249,7 @@ async fn a_request_that_cannot_be_recorded_promises_nothing() {
     let mut server = memory.start().await;
     let host = begin(&memory, &server).await;
     memory.is_full.store(true, Ordering::Relaxed);
-    let call = request(1, "record", json!({}));
-    let posting = tokio::spawn({
-        let host = host.clone();
-        async move { host.post(&call).await.expect_json(200).await }
-    });
-    server.expect(Report::Arrived("record".into())).await;
-    host.post(&notification("notifications/go")).await.expect_empty(202).await;
-    assert_eq!(posting.await.unwrap(), result(1, json!({"repeated": false})));
+    expect_json_response(&mut server, &host).await;
 }
 
 /// The store drops the oldest entries of a journal. That must not be a request that is still open.

@@ -32,3 +32,27 @@ pub(super) fn take(environment: &dyn Environment) -> io::Result<Option<GivenSock
     socket.set_nonblocking(true)?;
     TcpListener::from_std(socket).map(|socket| Some(GivenSocket::Tcp(socket)))
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline::config::FixedEnvironment;
+
+    use super::*;
+
+    /// Sets the variables with which a service manager passes sockets.
+    fn environment(pid: u32, count: &str) -> FixedEnvironment {
+        let pid = pid.to_string();
+        FixedEnvironment::default().with_var("LISTEN_PID", pid.as_str()).with_var("LISTEN_FDS", count)
+    }
+
+    #[test]
+    fn sockets_of_another_process_and_several_are_not_taken() {
+        let own = std::process::id();
+        assert!(take(&FixedEnvironment::default()).unwrap().is_none());
+        assert!(take(&environment(own + 1, "1")).unwrap().is_none());
+        for count in ["2", "2147483647"] {
+            let error = take(&environment(own, count)).err().unwrap();
+            assert_eq!(error.to_string(), format!("there are {count} of them, and one can be served"));
+        }
+    }
+}

@@ -24,7 +24,7 @@ fn program(name: &str, server: &StdioServer) -> Server {
     program.build().expect("a command")
 }
 
-/// The same server, reached with another header.
+/// A server with the settings of `server` and another header.
 fn with_header(server: &Server, value: &str) -> Server {
     server.clone().with_header("x-version", value).expect("a header")
 }
