@@ -251,10 +251,13 @@ impl Connection {
             let mut fault = Fault::new(Cause::Timeout(limit));
             if unsent {
                 fault = fault.not_executed();
-            } else {
+            }
+            // The outcome comes before the cancellation, so that what the server sends or closes in
+            // response to the cancellation does not become the outcome.
+            let _ = call.answer.send(Err(Failure::Fault(fault)));
+            if !unsent {
                 self.cancel_request(&call.live, id, "the call timed out");
             }
-            let _ = call.answer.send(Err(Failure::Fault(fault)));
         }
         unanswered
     }
@@ -356,6 +359,14 @@ impl Sending<'_> {
         tokio::select! {
             biased;
             reply = &mut exchange => {
+                // A call that timed out has been canceled, and the server may have ended the
+                // exchange because of that.
+                if !matches!(reply, Reply::Result(_))
+                    && let Ok(outcome) = answer.try_recv()
+                {
+                    guard.disarm();
+                    return Ok(outcome?);
+                }
                 // Drop the receiver first: ending the call drops the sender, which would wake this
                 // task for nothing.
                 drop(answer);

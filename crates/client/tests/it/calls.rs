@@ -77,6 +77,31 @@ async fn cn_06_deadlines() {
     }
 }
 
+/// CN-06: a server that ends the exchange because of the cancellation does not change why the call
+/// ended.
+#[tokio::test]
+async fn cn_06_a_canceled_call_still_ends_with_the_timeout() {
+    let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let short = CallOptions::new().idle_timeout(Duration::from_millis(100));
+    let arguments = json!({ "ms": 60_000 });
+    let call = client.call_tool_with("slow", &arguments, &short);
+    tokio::pin!(call);
+    tokio::select! {
+        result = &mut call => panic!("{result:?}"),
+        _ = server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT) => {}
+    }
+    // The caller does not run until the server has ended the exchange.
+    server.wait_for(|received| received.has_method("notifications/cancelled"), TEST_TIMEOUT).await;
+    for _ in 0..20 {
+        client.call_tool("echo", &json!({})).await.unwrap();
+    }
+    let error = call.await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
+    assert_eq!(error.execution(), Execution::Unknown);
+    client.close().await;
+}
+
 /// CN-01, HM-12, HL-10: dropping the future cancels the call in the way of its transport.
 #[tokio::test]
 async fn cn_01_dropping_the_future_cancels_the_call() {
