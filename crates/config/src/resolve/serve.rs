@@ -31,7 +31,7 @@ impl Resolver<'_, '_> {
         let is_given = issuers.as_ref().is_some_and(|issuers| !issuers.value.is_empty());
         for (name, given, hint) in [
             ("resource", resource.is_some(), "the URL at which hosts reach the endpoint"),
-            ("issuers", is_given, "whose tokens are accepted"),
+            ("issuers", is_given, "the authorization servers whose tokens are accepted"),
         ] {
             if !given && !garbled.contains(&name) {
                 self.report_missing(&place, &format!("needs `{name}`"), hint);

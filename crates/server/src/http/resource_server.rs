@@ -151,7 +151,7 @@ impl ResourceServer {
                 Err(Refusal::InvalidToken(self.challenge(Some("invalid_token"), view)))
             }
             Err(TokenRefusal::Unavailable(reason)) => {
-                tracing::warn!(reason, "access tokens cannot be verified");
+                tracing::info!(reason, "an access token could not be verified");
                 Err(Refusal::UnverifiedToken)
             }
         }
