@@ -6,6 +6,22 @@ use bowline_server::{TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFu
 
 /// Verifies access tokens that are JWTs, for a [`ResourceServer`](crate::ResourceServer).
 /// [`AccessTokenVerifier`] says which tokens are accepted, and when keys are fetched.
+///
+/// ```no_run
+/// # fn settings() -> Result<bowline_gateway::HttpSettings, Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use bowline_gateway::{HttpSettings, JwtVerifier, ResourceServer};
+///
+/// let (resource, issuers) = ("https://gateway.example.com/mcp", ["https://login.example.com"]);
+/// let verifier = JwtVerifier::new(resource, issuers)?;
+/// let oauth = ResourceServer::new(resource, issuers, Arc::new(verifier)).with_scopes(["mcp"]);
+/// let settings = HttpSettings::new().with_allowed_hosts(["gateway.example.com"]);
+/// # Ok(
+/// settings.with_resource_server(oauth)
+/// # )
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct JwtVerifier {
     verifier: AccessTokenVerifier,

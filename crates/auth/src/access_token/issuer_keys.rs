@@ -74,7 +74,12 @@ impl IssuerKeys {
                 Some((keys, age)) if age < REFRESH_INTERVAL => return Ok(keys),
                 older => {
                     let pause = if older.is_some() { FAILURE_PAUSE_WITH_KEYS } else { FAILURE_PAUSE };
-                    self.join_or_start(&mut state, |state| !is_within(state.failed_at, pause))
+                    let fetch = self.join_or_start(&mut state, |state| !is_within(state.failed_at, pause));
+                    match older {
+                        // An issuer that failed before may hang now, and nobody waits for that twice.
+                        Some((keys, _)) if state.failed_at.is_some() => return Ok(keys),
+                        _ => fetch,
+                    }
                 }
             }
         };

@@ -161,6 +161,25 @@ async fn keys_outlive_an_outage_of_the_issuer_by_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_issuer_that_hangs_delays_nobody_who_has_its_keys() {
+    let (source, keys) = ScriptedSource::new(&[Some("a"), None, Some("b")]);
+    keys.current_keys().await.unwrap();
+    advance(REFRESH_INTERVAL).await;
+    assert_eq!(ids(&keys.current_keys().await.unwrap()), ["a"], "after an attempt that failed");
+    source.permits.forget_permits(1000);
+    advance(FAILURE_PAUSE_WITH_KEYS).await;
+    for _ in 0..3 {
+        let at_once = keys.current_keys().now_or_never().expect("it does not wait");
+        assert_eq!(ids(&at_once.unwrap()), ["a"]);
+    }
+    assert_eq!(source.fetches(), 3);
+    let running = keys.state.lock().running.clone().expect("it is asked meanwhile");
+    source.permits.add_permits(1);
+    running.await;
+    assert_eq!(ids(&keys.current_keys().await.unwrap()), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_keys_an_issuer_is_asked_again_after_a_pause() {
     let (source, keys) = ScriptedSource::new(&[None, None, Some("a")]);
     for _ in 0..10 {
