@@ -49,6 +49,8 @@ mod serve_front;
 #[cfg(unix)]
 mod serve_grid;
 #[cfg(unix)]
+mod serve_oauth;
+#[cfg(unix)]
 mod serve_reload;
 mod serve_restart;
 #[cfg(unix)]
