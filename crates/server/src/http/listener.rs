@@ -26,12 +26,11 @@ use crate::stateless::StatelessRequests;
 /// # Behavior
 /// - A session begins with a POST of `initialize`, and ends when its host deletes it, when it is
 ///   idle for too long, when its [`Host`] is dropped, or when `initialize` is refused.
-/// - Connections wait until [`HttpListener::accept`] or [`HttpListener::accept_stateless`] is called for
-///   the first time. A listener for hosts of all revisions calls the latter first.
 /// - A connection that breaks cancels nothing. The host may resume its streams as long as a bounded
 ///   log has them.
 /// - Hosts of 2026-07-28 have no session, and are served if [`HttpListener::accept_stateless`] is
-///   called. A connection of theirs that breaks cancels its request.
+///   called before [`HttpListener::accept`]; requests that come before both wait. A connection of
+///   theirs that breaks cancels its request.
 /// - Requests are refused unless they address the listener by an allowed name, come from an allowed
 ///   web page or from none, and carry the token if one is set. A token is not encrypted: beyond
 ///   this machine, put a proxy with TLS in front.
@@ -42,8 +41,6 @@ pub struct HttpListener {
     hosts: mpsc::Receiver<Host>,
     local_addr: Option<SocketAddr>,
     connections: TaskTracker,
-    /// Canceled when somebody accepts hosts.
-    started: CancellationToken,
     /// Ends the socket, and each connection with its last response.
     closing: CancellationToken,
     /// Ends everything at once.
@@ -82,17 +79,11 @@ impl HttpListener {
         let local_addr = socket.local_addr();
         let site = Arc::new(Site::new(settings, socket.is_addressed_by_name(), sender));
         let (closing, stopped) = (CancellationToken::new(), CancellationToken::new());
-        let (connections, started) = (TaskTracker::new(), CancellationToken::new());
+        let connections = TaskTracker::new();
         let listening =
             listen(Arc::clone(&site), socket, connections.clone(), closing.clone(), stopped.clone());
-        let (begin, end) = (started.clone(), stopped.clone());
-        tokio::spawn(async move {
-            // Who is served is known when somebody accepts; until then hosts wait.
-            if end.run_until_cancelled(begin.cancelled()).await.is_some() {
-                listening.await;
-            }
-        });
-        Self { site, hosts, local_addr, connections, started, closing, _stopped: stopped.drop_guard() }
+        tokio::spawn(listening);
+        Self { site, hosts, local_addr, connections, closing, _stopped: stopped.drop_guard() }
     }
 
     /// The address it listens on. `None` for a Unix socket.
@@ -110,7 +101,7 @@ impl HttpListener {
     ///
     /// Dropping the future loses no session.
     pub async fn accept(&mut self) -> Option<Host> {
-        self.started.cancel();
+        self.site.started.cancel();
         tokio::select! {
             biased;
             () = self.site.draining.cancelled() => None,
@@ -123,7 +114,7 @@ impl HttpListener {
     pub fn accept_stateless(&self) -> StatelessRequests {
         let (sender, requests) = mpsc::channel(MAX_WAITING_HOSTS);
         *self.site.stateless.lock() = Some(sender);
-        self.started.cancel();
+        self.site.started.cancel();
         StatelessRequests::new(requests, self.site.draining.clone())
     }
 

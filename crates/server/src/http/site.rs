@@ -35,6 +35,8 @@ pub(crate) struct Site {
     pub(crate) sessions: Arc<Sessions>,
     /// New sessions, for whoever accepts them.
     pub(crate) hosts: mpsc::Sender<Host>,
+    /// Canceled when hosts are accepted, so that it is known which.
+    pub(crate) started: CancellationToken,
     /// Canceled when no more sessions are accepted.
     pub(crate) draining: CancellationToken,
     /// A token is held by each POST until it has its response.
@@ -70,6 +72,7 @@ impl Site {
             settings,
             sessions: Arc::default(),
             hosts,
+            started: CancellationToken::new(),
             draining: CancellationToken::new(),
             open_posts: TaskTracker::new(),
             checks_host,
