@@ -13,6 +13,7 @@ use crate::problem::Problem;
 #[cfg(feature = "files")]
 use crate::problem::ProblemKind;
 use crate::sampling::Sampling;
+use crate::serve::ServeConfig;
 use crate::server::Server;
 use crate::store::StoreConfig;
 use crate::view::View;
@@ -42,6 +43,9 @@ pub struct Config {
     /// The views of a gateway, by name. Only the user's file has them: a project's view could show
     /// more under the name of a view that the user made to show less.
     pub views: BTreeMap<String, View>,
+    /// How a gateway serves hosts; `None` is the default. Only the user's file sets it: a project could
+    /// let its own hosts use more.
+    pub serve: Option<ServeConfig>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -134,6 +138,7 @@ impl Config {
             auth,
             store: _,
             views: _,
+            serve: _,
             left_out,
             sources,
             notes,
@@ -162,7 +167,8 @@ impl Config {
         let Some(project) = self.sources.last() else { return Vec::new() };
         let store = self.store.is_some().then_some(("store", STORE_NOTE));
         let views = (!self.views.is_empty()).then_some(("views", VIEWS_NOTE));
-        let unused = store.into_iter().chain(views);
+        let serve = self.serve.is_some().then_some(("serve", SERVE_NOTE));
+        let unused = store.into_iter().chain(views).chain(serve);
         unused.map(|(key, message)| ignored_table_note(project, key, message)).collect()
     }
 }
@@ -194,6 +200,10 @@ const STORE_NOTE: &str = "not used: a project does not set where logins are stor
 /// A view limits what a host can reach. A project could widen it.
 #[cfg(feature = "files")]
 const VIEWS_NOTE: &str = "not used: a project has no views of the servers";
+
+/// A limit protects what all hosts of a gateway share. A project could lift it.
+#[cfg(feature = "files")]
+const SERVE_NOTE: &str = "not used: a project does not set how hosts are served";
 
 /// Builds the note that a table of a project is ignored.
 #[cfg(feature = "files")]

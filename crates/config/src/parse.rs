@@ -8,9 +8,10 @@ use crate::environment::Environment;
 use crate::keys::KeyTable;
 use crate::placeholder::Filler;
 use crate::problem::{Errors, Problem, ProblemKind};
-use crate::raw::{RawElicitation, RawFile, RawView};
+use crate::raw::{RawElicitation, RawFile, RawServe, RawView};
 use crate::report::{Located, Report};
 use crate::resolve::Resolver;
+use crate::serve::ServeConfig;
 use crate::source::Source;
 use crate::tree::{self, Node};
 
@@ -84,8 +85,18 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 /// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
 /// model, elicitations declined, no roots, default auth settings.
 fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
-    let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, views: _, garbled: _ } =
-        file;
+    let RawFile {
+        servers: _,
+        hooks: _,
+        sampling,
+        elicitation,
+        roots,
+        auth,
+        store,
+        views: _,
+        serve,
+        garbled: _,
+    } = file;
     let resolver = &mut Resolver { report, filler };
     config.sampling = read_table(sampling, resolver, Resolver::resolve_sampling).unwrap_or_default();
     let policy = |_: &mut Resolver<'_, '_>, raw: Located<RawElicitation>| Some(raw.value.policy?.value);
@@ -95,6 +106,12 @@ fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Repor
     let app = |resolver: &mut Resolver<'_, '_>, raw| Some(resolver.resolve_app(raw));
     config.auth = read_table(auth, resolver, app).flatten().unwrap_or_default();
     config.store = read_table(store, resolver, Resolver::resolve_store).unwrap_or_default();
+    config.serve = read_table(serve, resolver, |resolver, raw: Located<RawServe>| {
+        let RawServe { limits, garbled: _ } = raw.value;
+        let resolve = |resolver: &mut Resolver<'_, '_>, raw| Some(resolver.resolve_serve_limits(raw));
+        Some(ServeConfig { limits: read_table(limits, resolver, resolve).flatten().unwrap_or_default() })
+    })
+    .unwrap_or_default();
 }
 
 /// Reads the views. One with a problem is dropped: a host that asks for it is refused, and does not

@@ -61,7 +61,8 @@ mod view;
 pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
-    Host, HttpListener, HttpSettings, IdleWatch, RecordCheck, SessionStore, SessionStoreFuture, StoredSession,
+    HOSTS_PER_IDENTITY, Host, HostLimits, HttpListener, HttpSettings, IdleWatch, RecordCheck, SessionStore,
+    SessionStoreFuture, StoredSession,
 };
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use fleet::Reload;

@@ -10,6 +10,7 @@ use bowline_proto::wire::{Id, Json, RpcError};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::admission::RequestSlot;
 use crate::http::{CancelFlag, PostTicket};
 use crate::link::{HostLink, stream_of};
 
@@ -21,6 +22,8 @@ pub struct OpenRequest {
     id: Id,
     /// Over HTTP, the POST that waits for the response.
     post: Option<PostTicket>,
+    /// Its place among the requests that the host may have open.
+    _slot: Option<RequestSlot>,
 }
 
 /// A request of the host for which there is no room, to be answered with an error.
@@ -43,7 +46,13 @@ pub(crate) struct RequestTask {
 
 impl OpenRequest {
     pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
-        Self { link, key, id, post }
+        Self { link, key, id, post, _slot: None }
+    }
+
+    /// Holds this place until the request has ended.
+    pub(crate) fn with_slot(mut self, slot: Option<RequestSlot>) -> Self {
+        self._slot = slot;
+        self
     }
 
     /// Sends the response. Only the first one is sent, and none after a cancellation.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_config::{
-    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, Server, Source, View, outline,
-    parse_partial,
+    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, ServeConfig, Server, Source, View,
+    outline, parse_partial,
 };
 use bowline_store::private::refuse_shared_folder;
 
@@ -276,6 +276,19 @@ impl Layers {
         problems.filter(|problem| problem.server.is_none() && problem.key.starts_with("views."))
     }
 
+    /// Returns how hosts are served. A project's file does not say it: it could lift a limit that the user
+    /// has set.
+    pub fn serve(&self) -> ServeConfig {
+        self.own_layers().filter_map(|layer| layer.config.serve.clone()).last().unwrap_or_default()
+    }
+
+    /// Returns the problems of the table `serve`.
+    pub fn serve_problems(&self) -> impl Iterator<Item = &Problem> {
+        let problems = self.own_layers().flat_map(|layer| &layer.problems);
+        let is_of_serve = |key: &str| key == "serve" || key.starts_with("serve.");
+        problems.filter(move |problem| problem.server.is_none() && is_of_serve(&problem.key))
+    }
+
     /// The files that are the user's own.
     fn own_layers(&self) -> impl Iterator<Item = &Layer> {
         self.active.iter().filter(|layer| layer.origin != Origin::Project)
@@ -434,6 +447,17 @@ mod tests {
         assert!(!views["v"].shows_server("b"));
         let problems: Vec<_> = layers.view_problems().map(|problem| problem.key.as_str()).collect();
         assert_eq!(problems, ["views.w.servers[0]"], "a server of the project cannot be named");
+    }
+
+    #[test]
+    fn how_hosts_are_served_is_in_the_users_own_file() {
+        let limits =
+            |sessions: &str| format!("[servers.a]\ncommand = 'a'\n[serve.limits]\nsessions = {sessions}\n");
+        assert_eq!(layers(&limits("5"), &limits("7")).serve().limits.sessions, Some(5));
+        assert_eq!(layers("", &limits("7")).serve(), ServeConfig::default());
+        let broken = layers(&limits("0"), &limits("0"));
+        let problems: Vec<_> = broken.serve_problems().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(problems, ["serve.limits.sessions"]);
     }
 
     #[test]

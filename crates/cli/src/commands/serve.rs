@@ -13,6 +13,7 @@ mod front;
 #[cfg(not(unix))]
 #[path = "serve/front_absent.rs"]
 mod front;
+mod limits;
 mod listen;
 mod reload;
 mod unit;
@@ -44,6 +45,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     let config = ReadConfig::read(&args, settings)?;
     config.left_out_notes(None).iter().for_each(|note| printer.note(note));
     let served = (&config.servers[..], &config.views);
+    let limits = limits::configured(settings)?;
     if let Some(view) = &args.view {
         views::check_selected(view, &config.views, settings)?;
     }
@@ -84,9 +86,10 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     };
     match listener {
         None => {
+            let host = Host::stdio().with_limits(limits::host_limits(&limits));
             let host = match &args.view {
-                Some(view) => Host::stdio().with_view(view),
-                None => Host::stdio(),
+                Some(view) => host.with_view(view),
+                None => host,
             };
             let run = |stop| async move { reloads.run_while(gateway.serve(host, stop)).await };
             serving.drive(logins, run).await;

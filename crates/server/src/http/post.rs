@@ -91,7 +91,8 @@ async fn begin_session(
     }
     let identity = (SessionKind::Streamable, audience);
     let source = site.sessions.begin(identity, &site.settings, site.journal.as_ref());
-    let source = source.ok_or(Refusal::TooManySessions)?;
+    // Hosts read an error of a request in a response of status 200, whatever they do with others.
+    let source = source.map_err(|refusal| refusal.of_request(post.messages.iter().find_map(answered_id)))?;
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };
     let exchange = session.begin_exchange();

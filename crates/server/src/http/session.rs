@@ -23,6 +23,7 @@ use super::journal::SessionJournal;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
+use crate::admission::HostAdmission;
 use crate::audience::Audience;
 
 /// One session over HTTP. It has ended when its host deletes it, when it is idle for too long, or
@@ -40,6 +41,8 @@ pub(crate) struct HttpSession {
     status: AtomicU16,
     activity: Mutex<Activity>,
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
+    /// Decides which of its requests are served. `None` if that was decided before it began.
+    admission: Option<Arc<HostAdmission>>,
     /// Where the session is recorded.
     journal: Option<SessionJournal>,
     sessions: Weak<Sessions>,
@@ -116,11 +119,22 @@ impl HttpSession {
             status: AtomicU16::new(StatusCode::OK.as_u16()),
             activity: Mutex::new(Activity { open: 0, idle_since: Instant::now() }),
             on_lost_request: OnceLock::new(),
+            admission: None,
             journal,
             sessions,
             stall_timeout: settings.stall_timeout,
             _open: open,
         }
+    }
+
+    /// Decides which of its requests are served.
+    pub(crate) fn with_admission(mut self, admission: Arc<HostAdmission>) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
+    pub(crate) fn admission(&self) -> Option<&Arc<HostAdmission>> {
+        self.admission.as_ref()
     }
 
     pub(crate) fn id(&self) -> &SessionId {

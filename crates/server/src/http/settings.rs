@@ -9,6 +9,7 @@ use bowline_proto::server::event_streams::LogLimits;
 use bowline_proto::server::http::HttpGuard;
 
 use super::bearer::BearerToken;
+use crate::limits::HostLimits;
 use crate::session_store::SessionStore;
 
 /// The settings of an [`HttpListener`](super::HttpListener).
@@ -23,6 +24,7 @@ pub struct HttpSettings {
     pub(crate) views: BTreeMap<Arc<str>, Option<BearerToken>>,
     pub(crate) max_sessions: usize,
     pub(crate) max_stateless_requests: usize,
+    pub(crate) host_limits: HostLimits,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Duration,
     pub(crate) header_timeout: Duration,
@@ -63,6 +65,7 @@ impl HttpSettings {
             views: BTreeMap::new(),
             max_sessions: 10_000,
             max_stateless_requests: 10_000,
+            host_limits: HostLimits::new(),
             max_connections: 16_384,
             idle_timeout: Duration::from_secs(30 * 60),
             header_timeout: Duration::from_secs(15),
@@ -158,6 +161,12 @@ impl HttpSettings {
     /// subscriptions (default 10,000). More are refused with 503.
     pub fn with_max_stateless_requests(mut self, max_requests: usize) -> Self {
         self.max_stateless_requests = max_requests;
+        self
+    }
+
+    /// Sets what one host, and what one identity may use (default: [`HostLimits::new`]).
+    pub fn with_host_limits(mut self, limits: HostLimits) -> Self {
+        self.host_limits = limits;
         self
     }
 

@@ -35,8 +35,7 @@ pub(crate) async fn serve_stream(
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None);
-    let source = source.ok_or(Refusal::TooManySessions)?;
+    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None)?;
     let session = Arc::clone(source.session());
     let end = EndSession::new(Arc::clone(&session), None);
     let reader = session.with_streams(EventStreams::open_standalone);

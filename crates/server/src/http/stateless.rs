@@ -8,7 +8,7 @@ use bowline_proto::server::http::PostRefusal;
 use bowline_proto::server::modern;
 use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
-use bowline_proto::wire::{Id, Message, RpcError, code, method};
+use bowline_proto::wire::{Id, Json, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -56,9 +56,12 @@ pub(crate) async fn serve_stateless(
         return Err(Refusal::Accept);
     }
     let permit = admit(site, &id)?;
+    let name = client.client_info.as_ref().map_or("", Json::as_str);
+    let slot = site.sessions.admission().stateless_host(&audience, name).admit();
+    let slot = slot.map_err(|error| Refusal::Limit(Some(id.clone()), error))?;
     let session = site.sessions.begin_stateless(audience.clone(), &site.settings);
     // GW-09: however this ends, the request ends with it.
-    let end = EndSession::new(Arc::clone(&session), Some(permit));
+    let end = EndSession::new(Arc::clone(&session), Some(permit)).with_slot(slot);
     let link = HostLink::on_http(&session);
     let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
     let reader = session.with_streams(|streams| streams.open_post(1, format));

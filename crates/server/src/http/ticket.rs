@@ -58,6 +58,11 @@ impl PostTicket {
         self.is_repeated
     }
 
+    /// Whether the request is what an earlier process knew of the session.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.is_repeated || self.stream == StreamId::NONE
+    }
+
     /// Records the request, if its session is recorded and the host can come back for its response.
     pub(crate) async fn record(&self) {
         let (Some(journal), Some(body)) = (self.session.journal(), &self.body) else { return };

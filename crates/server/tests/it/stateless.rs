@@ -30,7 +30,7 @@ fn headers(client: &HttpClient, method: &str) -> HttpClient {
 }
 
 /// Sends a request with its headers.
-async fn send(client: &HttpClient, id: u64, method: &str, params: Value) -> TestReply {
+pub(crate) async fn send(client: &HttpClient, id: u64, method: &str, params: Value) -> TestReply {
     headers(client, method).post(&modern(id, method, params)).await
 }
 
