@@ -35,16 +35,6 @@ pub struct ServeRate {
 impl ServeLimits {
     pub(crate) const REQUESTS_IN_FLIGHT: u32 = 2048;
     pub(crate) const BODY_KIB: u32 = 64 * 1024;
-    /// How many seconds of the rate a burst has that is not set.
-    pub(crate) const BURST_SECONDS: u32 = 10;
-}
-
-impl ServeRate {
-    /// The rate of this many requests in a second, with a burst of as many as in ten seconds.
-    pub(crate) fn new(per_second: u32, burst: Option<u32>) -> Self {
-        let burst = burst.unwrap_or_else(|| per_second.saturating_mul(ServeLimits::BURST_SECONDS));
-        Self { per_second, burst }
-    }
 }
 
 impl Default for ServeLimits {

@@ -28,6 +28,7 @@
 
 mod admission;
 mod audience;
+mod given_up;
 mod handshake;
 mod host;
 mod http;

@@ -23,7 +23,7 @@ pub struct OpenRequest {
     /// Over HTTP, the POST that waits for the response.
     post: Option<PostTicket>,
     /// Its place among the requests that the host may have open.
-    _slot: Option<RequestSlot>,
+    slot: Option<RequestSlot>,
 }
 
 /// A request of the host for which there is no room, to be answered with an error.
@@ -46,12 +46,12 @@ pub(crate) struct RequestTask {
 
 impl OpenRequest {
     pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
-        Self { link, key, id, post, _slot: None }
+        Self { link, key, id, post, slot: None }
     }
 
     /// Holds this place until the request has ended.
     pub(crate) fn with_slot(mut self, slot: Option<RequestSlot>) -> Self {
-        self._slot = slot;
+        self.slot = slot;
         self
     }
 
@@ -170,6 +170,8 @@ impl Drop for OpenRequest {
             .link
             .with_session(|session| session.end_request(self.key).and_then(|next| next.start.take()));
         send_start(start);
+        // From here on the host may have another one.
+        drop(self.slot.take());
     }
 }
 

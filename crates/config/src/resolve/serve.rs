@@ -22,8 +22,13 @@ impl Resolver<'_, '_> {
         set_if_given(&mut limits.requests_in_flight, requests_in_flight);
         set_if_given(&mut limits.body_kib, body_kib);
         limits.sessions = sessions.map(|sessions| sessions.value);
-        limits.rate = requests_per_second
-            .map(|per_second| ServeRate::new(per_second.value, burst.map(|burst| burst.value)));
+        limits.rate = requests_per_second.map(|Located { value: per_second, .. }| {
+            let burst = burst.map(|burst| burst.value);
+            ServeRate { per_second, burst: burst.unwrap_or_else(|| per_second.saturating_mul(BURST_SECONDS)) }
+        });
         limits
     }
 }
+
+/// How many seconds of the rate a burst has that is not set.
+const BURST_SECONDS: u32 = 10;

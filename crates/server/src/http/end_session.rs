@@ -15,17 +15,17 @@ pub(crate) struct EndSession {
     /// The place of the session among those that may exist at once, if they are counted by it.
     _permit: Option<OwnedSemaphorePermit>,
     /// The place of its only request among those of its host.
-    _slot: Option<RequestSlot>,
+    slot: Option<RequestSlot>,
 }
 
 impl EndSession {
     pub(crate) fn new(session: Arc<HttpSession>, permit: Option<OwnedSemaphorePermit>) -> Self {
-        Self { session, _permit: permit, _slot: None }
+        Self { session, _permit: permit, slot: None }
     }
 
     /// Holds the place of the only request of the session.
     pub(crate) fn with_slot(mut self, slot: RequestSlot) -> Self {
-        self._slot = Some(slot);
+        self.slot = Some(slot);
         self
     }
 }
@@ -33,5 +33,7 @@ impl EndSession {
 impl Drop for EndSession {
     fn drop(&mut self) {
         self.session.end();
+        // From here on the host may have another request.
+        drop(self.slot.take());
     }
 }

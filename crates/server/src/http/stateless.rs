@@ -8,18 +8,20 @@ use bowline_proto::server::http::PostRefusal;
 use bowline_proto::server::modern;
 use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::server::requests::Turn;
 use bowline_proto::wire::{Id, Json, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::end_session::EndSession;
 use super::event_body::{EventBody, StreamReader};
-use super::post::{Post, dropped_error, wait_for_first};
+use super::post::{Post, wait_for_first};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::site::Site;
 use super::ticket::PostTicket;
 use crate::audience::Audience;
+use crate::given_up::given_up;
 use crate::link::HostLink;
 use crate::open_request::OpenRequest;
 use crate::stateless::{StatelessRequest, check};
@@ -79,9 +81,9 @@ pub(crate) async fn serve_stateless(
     Ok(match wait_for_first(site, &reader, accepted).await {
         FirstEvents::Responses(events) => match &*events {
             [event] => reply::json(session.status(), event.data.clone()),
-            _ => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+            _ => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         },
-        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end))

@@ -4,7 +4,9 @@ use bowline_server::{HOSTS_PER_IDENTITY, HostLimits, HttpSettings};
 use serde_json::{Value, json};
 
 use crate::http_client::{HttpClient, TestReply, soon};
-use crate::test_server::{Report, TestServer, begin_session, initialize, notification, request, result};
+use crate::test_server::{
+    Report, TestServer, begin_session, bind, initialize, notification, request, result,
+};
 use crate::{sse, stateless};
 
 const NEWEST: &str = "2025-11-25";
@@ -123,13 +125,13 @@ async fn a_host_that_is_too_fast_has_to_wait() {
     let server = TestServer::start_with(HttpSettings::new().with_host_limits(limits)).await;
     let host = server.initialize(NEWEST).await;
     // The two of the burst are served. A slow machine may earn some more meanwhile.
-    let (mut served, mut refusal) = (0, Value::Null);
+    let (mut answered, mut refusal) = (0, Value::Null);
     while refusal.is_null() {
-        let answer = host.post(&request(served, "echo", json!({}))).await.expect_json(200).await;
-        served += u64::from(answer.get("result").is_some());
+        let answer = host.post(&request(answered, "echo", json!({}))).await.expect_json(200).await;
+        answered += u64::from(answer.get("result").is_some());
         refusal = answer["error"].clone();
     }
-    assert!(served >= 2);
+    assert!(answered >= 2);
     let facts = &refusal["data"]["bowline"];
     assert_eq!((&refusal["code"], &facts["cause"]), (&json!(-32050), &json!("rate")));
     let wait = facts["retry_after"].as_f64().unwrap();
@@ -198,11 +200,48 @@ async fn a_host_without_a_session_is_limited_too() {
     hanging.abort();
     server.expect(Report::Gone("hang".into())).await;
     // The place is free when the connection is known to be gone, a moment later.
-    let served = async {
+    let is_free = async {
         while stateless::send(&client, 3, "echo", json!({})).await.expect_json(200).await["result"].is_null()
         {
             tokio::task::yield_now().await;
         }
     };
-    soon(served).await;
+    soon(is_free).await;
+}
+
+/// Messages that nobody takes use the memory of their own session, and not that of others.
+#[tokio::test]
+async fn one_session_does_not_use_up_the_memory_for_bodies() {
+    let settings = HttpSettings::new().with_body_memory(400 * 1024).with_message_limit(80 * 1024);
+    let mut listener = bind(settings).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let posting = {
+        let client = client.clone();
+        tokio::spawn(async move { client.post(&initialize(NEWEST)).await })
+    };
+    let mut idle = soon(listener.accept()).await.unwrap();
+    let Some(bowline_server::HostEvent::Initialize(initialization)) = soon(idle.next()).await else {
+        panic!("no initialize")
+    };
+    initialization.respond(Ok(&bowline_proto::wire::Json::empty_object())).await;
+    initialization.accept();
+    let reply = posting.await.unwrap();
+    let stuck = client.with("mcp-session-id", reply.header("mcp-session-id").unwrap());
+    let large =
+        |method: &str| json!({"jsonrpc": "2.0", "method": method, "params": {"x": "x".repeat(40 * 1024)}});
+    // A quarter of the memory is for one session.
+    for _ in 0..2 {
+        stuck.post(&large("notifications/x")).await.expect_empty(202).await;
+    }
+    stuck.post(&large("notifications/x")).await.expect_json(503).await;
+    let posting = {
+        let client = client.clone();
+        tokio::spawn(async move { client.post(&initialize(NEWEST)).await.status })
+    };
+    let mut other = soon(listener.accept()).await.unwrap();
+    assert!(soon(other.next()).await.is_some(), "another host is served");
+    posting.abort();
+    // What its host takes is free again.
+    assert!(soon(idle.next()).await.is_some());
+    stuck.post(&large("notifications/x")).await.expect_empty(202).await;
 }
