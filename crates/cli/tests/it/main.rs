@@ -47,8 +47,12 @@ mod serve_activation;
 #[cfg(unix)]
 mod serve_front;
 #[cfg(unix)]
+mod serve_limits;
+#[cfg(unix)]
 mod serve_reload;
 mod serve_restart;
+#[cfg(unix)]
+mod serve_stop;
 #[cfg(unix)]
 mod serve_views;
 mod status;
