@@ -3,12 +3,13 @@
 //! The gateway is a process of its own, whose memory is measured, and which is killed and started again
 //! during the first half. Hosts and servers are in this process and keep books: every call has a name
 //! that nobody else has. In the end nothing was executed twice, no host got the result of another, no
-//! harmless call has failed, and no session is left.
+//! harmless call has failed, and no session is left. Before that, many hosts begin a session and vanish.
 
 mod books;
 mod hosts;
 mod process;
 mod servers;
+mod vanishing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Servers behind the gateway.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     servers: u32,
+    /// Hosts that begin a session and vanish, before the rest, in each of two batches; 0 leaves that out.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    vanishing: u32,
     /// Chooses the faults and calls; printed with the result. The timing is the machine's.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -51,6 +55,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<bool> {
 
 async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     let run = Duration::from_secs_f64(args.minutes * 60.0);
+    let left_behind = vanishing::run(args.vanishing).await?;
     let books = Arc::new(Books::default());
     let servers = Arc::new(Servers::start(args.servers, &books).await);
     let folder = process::StateFolder::create()?;
@@ -80,6 +85,7 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     ensure!(gateway.stop().await?, "the gateway did not end in good order");
     let mut violations = books.audit();
     violations.extend(servers.leftovers());
+    violations.extend(left_behind);
     if let Some((early, late)) = early.zip(late)
         && late > early + early / 4 + MEMORY_ALLOWANCE
     {

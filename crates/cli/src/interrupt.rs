@@ -95,6 +95,20 @@ impl Drop for Interrupt {
     }
 }
 
+/// Keeps SIGHUP from ending the process until it is heard, for a command that reads its settings again
+/// when it comes. One that comes before is lost, since the settings are about to be read.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub(crate) fn survive_hangups() {
+    #[cfg(unix)]
+    if !unix::must_stay_ignored(Exit::HungUp) {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays when the stream is dropped. Without one the default action stays.
+        let _ = signal(SignalKind::hangup());
+    }
+}
+
 /// Tells a SIGHUP of a terminal that is gone from one that somebody sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ControllingTerminal {

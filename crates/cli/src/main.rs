@@ -58,13 +58,17 @@ fn run(cli: Cli, command_line: CommandLine, env: env::ProcessEnvironment) -> Exi
     // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
-    let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), command_line, Box::new(env)) {
-        Ok(settings) => settings,
-        Err(failure) => return report_outcome(&early, Err(failure)),
-    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report_outcome(&early, Err(Failure::Output(error))),
+    };
+    if cli.verb.hears_hangups() {
+        let _context = runtime.enter();
+        interrupt::survive_hangups();
+    }
+    let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), command_line, Box::new(env)) {
+        Ok(settings) => settings,
+        Err(failure) => return report_outcome(&early, Err(failure)),
     };
     let outcome = runtime.block_on(commands::run(cli.verb, &settings));
     let exit = report_outcome(&settings.printer, outcome);

@@ -26,6 +26,10 @@ pub(crate) fn load_or_create(path: &Path) -> io::Result<String> {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
+    // To open anything else may take forever.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let file = File::open(path)?;
     refuse_shared(&file)?;
     file.take(MAX_BYTES).read_to_string(&mut text)?;
@@ -79,6 +83,19 @@ mod tests {
         assert_eq!(load_or_create(&path).unwrap(), token);
         let other = load_or_create(&folder.path().join("other")).unwrap();
         assert_ne!(token, other);
+    }
+
+    /// To open a pipe that nobody writes to takes forever.
+    #[cfg(unix)]
+    #[test]
+    fn something_else_in_place_of_the_token_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap();
+        assert!(made.success());
+        for path in [pipe.as_path(), folder.path(), Path::new("/dev/null")] {
+            assert_eq!(load_or_create(path).unwrap_err().to_string(), "it is not a regular file", "{path:?}");
+        }
     }
 
     #[cfg(unix)]

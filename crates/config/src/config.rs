@@ -201,9 +201,9 @@ const STORE_NOTE: &str = "not used: a project does not set where logins are stor
 #[cfg(feature = "files")]
 const VIEWS_NOTE: &str = "not used: a project has no views of the servers";
 
-/// A project could let others in.
+/// A project could let others in, or lift a limit.
 #[cfg(feature = "files")]
-const SERVE_NOTE: &str = "not used: a project does not set who is served";
+const SERVE_NOTE: &str = "not used: a project does not set who is served, and how";
 
 /// Builds the note that a table of a project is ignored.
 #[cfg(feature = "files")]

@@ -21,7 +21,7 @@ use crate::tree;
 pub(crate) use auth::{
     Algorithm, RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawResourceIndicator, RawTokenSource,
 };
-pub(crate) use serve::{RawServe, RawServeOauth};
+pub(crate) use serve::{RawServe, RawServeLimits, RawServeOauth};
 pub(crate) use server_requests::{RawElicitation, RawRoots, RawSampling};
 pub(crate) use store::{RawBackend, RawStore};
 pub(crate) use view::RawView;

@@ -7,6 +7,7 @@ mod exposure;
 mod hook;
 mod program;
 mod serve;
+mod serve_limits;
 mod server_requests;
 mod store;
 mod transport;

@@ -33,6 +33,7 @@ enum Job {
         session: Box<str>,
         record: Vec<u8>,
         lifetime: Duration,
+        done: oneshot::Sender<Result<(), String>>,
     },
     Append {
         session: Box<str>,
@@ -45,6 +46,7 @@ enum Job {
     },
     Remove {
         session: Box<str>,
+        done: oneshot::Sender<Result<(), String>>,
     },
     Load {
         session: Box<str>,
@@ -102,8 +104,8 @@ impl SessionFiles {
 }
 
 impl SessionStore for SessionFiles {
-    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) {
-        self.queue(Job::Save { session: session.into(), record, lifetime });
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
+        self.request(|done| Job::Save { session: session.into(), record, lifetime, done })
     }
 
     fn append(&self, session: &str, entry: Vec<u8>, _lifetime: Duration) -> SessionStoreFuture<()> {
@@ -114,8 +116,8 @@ impl SessionStore for SessionFiles {
         self.queue(Job::Touch { session: session.into(), lifetime });
     }
 
-    fn remove(&self, session: &str) {
-        self.queue(Job::Remove { session: session.into() });
+    fn remove(&self, session: &str) -> SessionStoreFuture<()> {
+        self.request(|done| Job::Remove { session: session.into(), done })
     }
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
@@ -150,12 +152,16 @@ fn work(mut folder: SessionFolder, jobs: &Receiver<Job>) {
 fn carry_out(folder: &mut SessionFolder, job: Job) {
     // Whoever waits for a result may be gone.
     match job {
-        Job::Save { session, record, lifetime } => report(folder.save(&session, &record, lifetime)),
+        Job::Save { session, record, lifetime, done } => {
+            let _ = done.send(folder.save(&session, &record, lifetime).map_err(|error| error.to_string()));
+        }
         Job::Append { session, entry, done } => {
             let _ = done.send(folder.append(&session, &entry).map_err(|error| error.to_string()));
         }
         Job::Touch { session, lifetime } => report(folder.touch(&session, lifetime)),
-        Job::Remove { session } => report(folder.remove(&session)),
+        Job::Remove { session, done } => {
+            let _ = done.send(folder.remove(&session).map_err(|error| error.to_string()));
+        }
         Job::Load { session, accepts, done } => {
             let _ = done.send(folder.load(&session, accepts).map_err(|error| error.to_string()));
         }

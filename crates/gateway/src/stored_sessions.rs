@@ -63,8 +63,8 @@ impl StoredSessions {
 }
 
 impl SessionStore for StoredSessions {
-    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) {
-        self.queue(session, Operation::Save { record, lifetime });
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
+        self.request(session, |done| Operation::Save { record, lifetime, done })
     }
 
     fn append(&self, session: &str, entry: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
@@ -75,8 +75,8 @@ impl SessionStore for StoredSessions {
         self.queue(session, Operation::Touch { lifetime });
     }
 
-    fn remove(&self, session: &str) {
-        self.queue(session, Operation::Remove);
+    fn remove(&self, session: &str) -> SessionStoreFuture<()> {
+        self.request(session, |done| Operation::Remove { done })
     }
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(sessions.load("a", any()).await, Ok(None));
         sessions.append("a", b"early".to_vec(), LIFETIME).await.unwrap();
         assert_eq!(sessions.load("a", any()).await, Ok(None), "without a record there is no session");
-        sessions.save("a", b"first".to_vec(), LIFETIME);
-        sessions.save("a", b"second".to_vec(), LIFETIME);
+        drop(sessions.save("a", b"first".to_vec(), LIFETIME));
+        drop(sessions.save("a", b"second".to_vec(), LIFETIME));
         let many: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
         for entry in &many {
             drop(sessions.append("a", entry.clone(), LIFETIME));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(loaded.record, b"second");
         assert_eq!(loaded.journal[1..], many[..]);
         assert_eq!(sessions.load("b", any()).await, Ok(None));
-        sessions.remove("a");
+        drop(sessions.remove("a"));
         assert_eq!(sessions.flush().await, Ok(()));
         assert_eq!(sessions.load("a", any()).await, Ok(None));
     }
@@ -193,7 +193,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_journal_lives_as_long_as_the_record_is_renewed() {
         let sessions = StoredSessions::new(EncryptedStore::in_memory());
-        sessions.save("a", b"record".to_vec(), LIFETIME);
+        drop(sessions.save("a", b"record".to_vec(), LIFETIME));
         sessions.append("a", b"open".to_vec(), LIFETIME).await.unwrap();
         for _ in 0..4 {
             tokio::time::advance(LIFETIME / 2).await;

@@ -2,6 +2,7 @@
 //!
 //! - [`session`]: what each message of a host means, and where its handshake stands
 //! - [`handshake`]: the params of `initialize`, and the offer in its result
+//! - [`quota`]: how many requests hosts may have open, and how fast they may come
 //! - [`requests`]: requests of the host: ids, bounds and cancellation
 //! - [`sent_requests`]: requests to the host: ids, responses and progress
 //! - [`call_owners`]: which host a message of a shared server is for
@@ -17,6 +18,7 @@ pub mod event_streams;
 pub mod handshake;
 pub mod http;
 pub mod modern;
+pub mod quota;
 pub mod requests;
 pub mod sent_requests;
 pub mod session;

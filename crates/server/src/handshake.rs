@@ -51,7 +51,7 @@ impl InitializeRequest {
     /// Sends the response.
     pub async fn respond(&self, outcome: Result<&Json, &RpcError>) {
         if let Ok(result) = outcome {
-            self.request.link().record_offer(result);
+            self.request.link().record_offer(result).await;
         }
         self.request.respond(outcome).await;
     }

@@ -2,6 +2,7 @@
 //! not depend on what is served.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
@@ -11,9 +12,11 @@ use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::admission::HostAdmission;
 use crate::audience::Audience;
 use crate::handshake::InitializeRequest;
 use crate::http::{HttpSource, PostTicket};
+use crate::limits::HostLimits;
 use crate::link::HostLink;
 use crate::open_request::{OpenRequest, RefusedRequest};
 use crate::output::HostOutput;
@@ -33,6 +36,8 @@ pub struct Host {
     inbox: VecDeque<InboundMessage>,
     link: HostLink,
     audience: Audience,
+    /// Decides which requests are served. `None`: all that there is room for.
+    admission: Option<Arc<HostAdmission>>,
 }
 
 /// Where the messages of the host come from.
@@ -112,14 +117,15 @@ impl Host {
         let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
         let link = HostLink::on_pipe(writer, flushed);
         let source = Source::Pipe { reader, is_output_closed };
-        Self { source, inbox: VecDeque::new(), link, audience: Audience::default() }
+        Self { source, inbox: VecDeque::new(), link, audience: Audience::default(), admission: None }
     }
 
     /// A host that has begun a session over HTTP.
     pub(crate) fn on_http(source: HttpSource) -> Self {
         let link = HostLink::on_http(source.session());
         let audience = source.session().audience().clone();
-        Self { source: Source::Http(source), inbox: VecDeque::new(), link, audience }
+        let admission = source.session().admission().cloned();
+        Self { source: Source::Http(source), inbox: VecDeque::new(), link, audience, admission }
     }
 
     /// A host whose session another process has begun. It has sent these messages.
@@ -133,6 +139,14 @@ impl Host {
     #[must_use]
     pub fn with_view(mut self, view: &str) -> Self {
         self.audience = Audience::of_view(Some(view.into()));
+        self
+    }
+
+    /// Limits what the host may use. Over HTTP, the limits are those of
+    /// [`HttpSettings::with_host_limits`](crate::HttpSettings::with_host_limits).
+    #[must_use]
+    pub fn with_limits(mut self, limits: HostLimits) -> Self {
+        self.admission = Some(HostAdmission::alone(limits));
         self
     }
 
@@ -180,8 +194,20 @@ impl Host {
                 return Some(HostEvent::Initialize(InitializeRequest::new(request, attempt, params)));
             }
             Action::Serve { key, id, method, params } => {
+                // What a restored session sets again was admitted before.
+                let admission = self.admission.as_ref().filter(|_| !is_restored(post.as_ref()));
+                let slot = admission.map(HostAdmission::admit).transpose();
                 let request = OpenRequest::new(link.clone(), key, id, post);
-                return Some(HostEvent::Request { request, method, params });
+                match slot {
+                    Ok(slot) => {
+                        let request = request.with_slot(slot);
+                        return Some(HostEvent::Request { request, method, params });
+                    }
+                    Err(error) => {
+                        tracing::debug!(error = error.message, "a request of the host was refused");
+                        request.respond(Err(&error)).await;
+                    }
+                }
             }
             Action::RefuseFull { id } => {
                 tracing::warn!(%id, "a request of the host was refused: too many are under way");
@@ -242,6 +268,11 @@ async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage
         }
     }
     Some(())
+}
+
+/// Whether a message was not sent by the host now, but is what an earlier process knew of it.
+fn is_restored(post: Option<&PostTicket>) -> bool {
+    post.is_some_and(PostTicket::is_restored)
 }
 
 /// Interval between checks whether the host still reads, once it has closed its own output.

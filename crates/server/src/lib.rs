@@ -26,10 +26,13 @@
 //! # }
 //! ```
 
+mod admission;
 mod audience;
+mod given_up;
 mod handshake;
 mod host;
 mod http;
+mod limits;
 mod link;
 mod open_request;
 mod output;
@@ -43,6 +46,7 @@ pub use audience::Audience;
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
 pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch, ResourceServer};
+pub use limits::{HOSTS_PER_IDENTITY, HostLimits};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::given_up::given_up;
 use crate::http::{HttpSession, PostTicket};
 use crate::open_request::RequestTask;
 
@@ -135,6 +136,23 @@ impl HostLink {
         let _ = timeout(drain_timeout, self.0.tasks.wait()).await;
     }
 
+    /// Answers all open requests of a host on a pipe with an error that says whether they may have been
+    /// executed. They are served until [`HostLink::abort_requests`]. Over HTTP that error is the response to
+    /// each request that is dropped.
+    pub async fn give_up_requests(&self, flush_timeout: Duration) {
+        let Output::Pipe { .. } = &self.0.output else { return };
+        let unanswered = self.with_session(Session::take_unanswered);
+        let answering = async {
+            for (id, turn) in unanswered {
+                let response = outgoing::response(&id, Err(&given_up(turn)));
+                self.send(&response, EventKind::Response, None).await;
+            }
+        };
+        if timeout(flush_timeout, answering).await.is_err() {
+            tracing::debug!("the host does not read that its requests were given up");
+        }
+    }
+
     /// Aborts all requests of the host, without a response.
     pub async fn abort_requests(&self) {
         for task in self.with_session(Session::cancel_requests) {
@@ -196,9 +214,9 @@ impl HostLink {
     }
 
     /// Takes note of what the host was offered, on which later requests over HTTP depend.
-    pub(crate) fn record_offer(&self, result: &Json) {
+    pub(crate) async fn record_offer(&self, result: &Json) {
         if let Output::Http(session) = &self.0.output {
-            session.record_offer(result);
+            session.record_offer(result).await;
         }
     }
 

@@ -10,6 +10,7 @@ use bowline_proto::wire::{Id, Json, RpcError};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::admission::RequestSlot;
 use crate::http::{CancelFlag, PostTicket};
 use crate::link::{HostLink, stream_of};
 
@@ -21,6 +22,8 @@ pub struct OpenRequest {
     id: Id,
     /// Over HTTP, the POST that waits for the response.
     post: Option<PostTicket>,
+    /// Its place among the requests that the host may have open.
+    slot: Option<RequestSlot>,
 }
 
 /// A request of the host for which there is no room, to be answered with an error.
@@ -43,7 +46,13 @@ pub(crate) struct RequestTask {
 
 impl OpenRequest {
     pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
-        Self { link, key, id, post }
+        Self { link, key, id, post, slot: None }
+    }
+
+    /// Holds this place until the request has ended.
+    pub(crate) fn with_slot(mut self, slot: Option<RequestSlot>) -> Self {
+        self.slot = slot;
+        self
     }
 
     /// Sends the response. Only the first one is sent, and none after a cancellation.
@@ -91,6 +100,15 @@ impl OpenRequest {
     pub async fn record(&self) {
         if let Some(post) = &self.post {
             post.record().await;
+        }
+    }
+
+    /// Waits until the store knows what the host wants of its session: resources that it is subscribed
+    /// to, and the level of log messages. A response that comes after this holds for the next process,
+    /// too. Without a store this does nothing.
+    pub async fn wait_until_session_is_recorded(&self) {
+        if let Some(journal) = self.post.as_ref().and_then(PostTicket::journal) {
+            journal.flush().await;
         }
     }
 
@@ -161,6 +179,8 @@ impl Drop for OpenRequest {
             .link
             .with_session(|session| session.end_request(self.key).and_then(|next| next.start.take()));
         send_start(start);
+        // From here on the host may have another one.
+        drop(self.slot.take());
     }
 }
 

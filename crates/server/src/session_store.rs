@@ -18,22 +18,22 @@ pub type RecordCheck = Box<dyn FnOnce(&[u8]) -> bool + Send>;
 /// messages of hosts and servers, so it has to be protected as they are.
 ///
 /// Operations on one session take effect in the order in which these methods are called. None of them
-/// blocks, and each is carried out even if its future is dropped. A store that cannot keep up refuses
+/// blocks, and each is carried out even if its future is dropped. Once a future has completed, what was
+/// requested survives the end of the process, however sudden. A store that cannot keep up refuses
 /// operations; those without a result are then left out, which the store writes to its log.
 pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
     /// Saves the record of a session for `lifetime`, in place of an earlier one.
-    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration);
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()>;
 
-    /// Appends an entry to the journal of a session. Once the future has completed, the entry survives
-    /// the end of the process, however sudden. The oldest entries may be dropped to keep the journal
-    /// bounded.
+    /// Appends an entry to the journal of a session that has a record. The oldest entries may be dropped
+    /// to keep the journal bounded.
     fn append(&self, session: &str, entry: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()>;
 
     /// Lets the lifetime of everything about a session begin anew.
     fn touch(&self, session: &str, lifetime: Duration);
 
     /// Removes everything about a session.
-    fn remove(&self, session: &str);
+    fn remove(&self, session: &str) -> SessionStoreFuture<()>;
 
     /// Loads a session that another process has recorded, if `accepts` its record. From then on this
     /// process serves it. `None` if there is none, if its lifetime is over, if it is not accepted, or if

@@ -466,6 +466,17 @@ mod tests {
     }
 
     #[test]
+    fn how_hosts_are_served_is_in_the_users_own_file() {
+        let limits =
+            |sessions: &str| format!("[servers.a]\ncommand = 'a'\n[serve.limits]\nsessions = {sessions}\n");
+        assert_eq!(layers(&limits("5"), &limits("7")).serve().limits.sessions, Some(5));
+        assert_eq!(layers("", &limits("7")).serve(), ServeSettings::default());
+        let broken = layers(&limits("0"), &limits("0"));
+        let problems: Vec<_> = broken.serve_problems().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(problems, ["serve.limits.sessions"]);
+    }
+
+    #[test]
     fn a_broken_entry_hides_the_one_below_and_no_other() {
         let layers = layers(
             "[servers.a]\ncommand = 'user'\n[servers.b]\ncommand = 'user'",

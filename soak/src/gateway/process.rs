@@ -24,6 +24,8 @@ struct Plan {
     /// Where it listens.
     address: SocketAddr,
     state: PathBuf,
+    /// How long a session may be idle, in milliseconds, if not as long as by default.
+    session_idle_ms: Option<u64>,
 }
 
 /// A folder for what outlives the process, removed at the end.
@@ -42,6 +44,14 @@ impl StateFolder {
         std::fs::create_dir(&path).context("a folder for the state of the gateway")?;
         Ok(Self(path))
     }
+
+    /// The names of the files of sessions.
+    pub(super) fn session_files(&self) -> anyhow::Result<Vec<String>> {
+        let names: Result<Vec<_>, _> = std::fs::read_dir(self.0.join("sessions"))?
+            .map(|file| file.map(|file| file.file_name().to_string_lossy().into_owned()))
+            .collect();
+        Ok(names?.into_iter().filter(|name| name != "key" && name != "owners").collect())
+    }
 }
 
 impl Drop for StateFolder {
@@ -52,13 +62,24 @@ impl Drop for StateFolder {
 
 impl GatewayProcess {
     pub(super) async fn start(servers: &[(String, String)], folder: &StateFolder) -> anyhow::Result<Self> {
-        Self::start_at(servers, &folder.0, SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::start_at(servers, &folder.0, SocketAddr::from(([127, 0, 0, 1], 0)), None).await
+    }
+
+    /// Starts a gateway whose sessions may be idle for this long.
+    pub(super) async fn start_with_idle(
+        servers: &[(String, String)],
+        folder: &StateFolder,
+        idle: Duration,
+    ) -> anyhow::Result<Self> {
+        let idle_ms = u64::try_from(idle.as_millis())?;
+        Self::start_at(servers, &folder.0, SocketAddr::from(([127, 0, 0, 1], 0)), Some(idle_ms)).await
     }
 
     async fn start_at(
         servers: &[(String, String)],
         state: &Path,
         address: SocketAddr,
+        session_idle_ms: Option<u64>,
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = Command::new(program)
@@ -68,7 +89,7 @@ impl GatewayProcess {
             .kill_on_drop(true)
             .spawn()
             .context("starting the gateway")?;
-        let plan = Plan { servers: servers.to_vec(), address, state: state.to_owned() };
+        let plan = Plan { servers: servers.to_vec(), address, state: state.to_owned(), session_idle_ms };
         let mut line = serde_json::to_string(&plan)?;
         line.push('\n');
         child.stdin.as_mut().context("it has a stdin")?.write_all(line.as_bytes()).await?;
@@ -90,7 +111,7 @@ impl GatewayProcess {
         folder: &StateFolder,
     ) -> anyhow::Result<Self> {
         self.child.kill().await?;
-        Self::start_at(servers, &folder.0, self.address).await
+        Self::start_at(servers, &folder.0, self.address, None).await
     }
 
     /// Its resident memory in kilobytes. `None` if the system cannot tell.
@@ -132,7 +153,11 @@ async fn serve(plan: Plan) -> anyhow::Result<()> {
     let socket = tokio::net::TcpListener::bind(plan.address).await?;
     println!("{}", socket.local_addr()?);
     std::io::stdout().flush()?;
-    let listener = HttpListener::tcp(socket, HttpSettings::new().with_session_store(Arc::new(sessions)));
+    let mut settings = HttpSettings::new().with_session_store(Arc::new(sessions));
+    if let Some(idle) = plan.session_idle_ms {
+        settings = settings.with_idle_timeout(Duration::from_millis(idle));
+    }
+    let listener = HttpListener::tcp(socket, settings);
     let (ended, stop) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());

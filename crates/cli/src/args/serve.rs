@@ -133,3 +133,10 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "KEY", hide = true, requires = "socket")]
     pub(crate) detached: Option<String>,
 }
+
+impl super::Verb {
+    /// Whether SIGHUP means to read the configuration again. A front of a daemon ends with it.
+    pub(crate) fn hears_hangups(&self) -> bool {
+        matches!(self, Self::Serve(args) if !args.stdio || args.alone)
+    }
+}

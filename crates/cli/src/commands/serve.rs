@@ -13,22 +13,22 @@ mod front;
 #[cfg(not(unix))]
 #[path = "serve/front_absent.rs"]
 mod front;
+mod limits;
 mod listen;
 mod oauth;
 mod reload;
 mod unit;
 mod views;
 
-use std::path::Path;
 use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
 
 use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
-use crate::args::{ListenArgs, ServeArgs, UnitKind};
+use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, stderr};
+use crate::print::stderr;
 use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
@@ -45,11 +45,12 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     let config = ReadConfig::read(&args, settings)?;
     config.left_out_notes(None).iter().for_each(|note| printer.note(note));
     let served = (&config.servers[..], &config.views);
+    let limits = limits::configured(settings)?;
     if let Some(view) = &args.view {
         views::check_selected(view, &config.views, settings)?;
     }
     if let Some(kind) = args.print_unit {
-        return print_unit(kind, &args.listen, settings);
+        return unit::print_command(kind, &args.listen, settings);
     }
     if args.stdio && !args.alone && front::run(&args, settings, served).await == FrontOutcome::Served {
         stderr::drain();
@@ -85,9 +86,10 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     };
     match listener {
         None => {
+            let host = Host::stdio().with_limits(limits::host_limits(&limits));
             let host = match &args.view {
-                Some(view) => Host::stdio().with_view(view),
-                None => Host::stdio(),
+                Some(view) => host.with_view(view),
+                None => host,
             };
             let run = |stop| async move { reloads.run_while(gateway.serve(host, stop)).await };
             serving.drive(logins, run).await;
@@ -125,64 +127,6 @@ fn keep_running_at_the_file_size_limit() {
     if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
         tracing::debug!(%error, "a limit of the size of files may end the process");
     }
-}
-
-/// Prints how a service manager runs the command that was given.
-fn print_unit(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outcome {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::usage(format!("it is not known where this program is: {error}")))?;
-    let path = settings.env.var("PATH");
-    let given: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into()).collect();
-    let args = without_print_unit(&given);
-    if let Some(arg) = args.iter().find(|arg| arg.chars().any(char::is_control)) {
-        return Err(Failure::usage(format!("a service manager cannot be given the argument {arg:?}")));
-    }
-    let folder = std::env::current_dir().ok();
-    let socket = listen_address(listen, folder.as_deref());
-    // systemd has no way to write these.
-    let paths = [program.to_string_lossy(), folder.as_deref().unwrap_or(Path::new("")).to_string_lossy()];
-    let is_odd = |path: &str| path.contains(['\\', '\u{fffd}']);
-    if program.to_string_lossy().contains('$') || is_odd(&socket) || paths.iter().any(|path| is_odd(path)) {
-        return Err(Failure::usage("a service manager cannot be given a path with `$` or `\\` in it"));
-    }
-    let service = unit::Service {
-        program: &program,
-        args: &args,
-        path: path.as_deref(),
-        folder: folder.as_deref(),
-        stop_timeout: listen.drain.saturating_add(STOP_TIME),
-        socket: &socket,
-    };
-    print::write_stdout_bytes(unit::print(kind, &service).as_bytes())?;
-    Ok(Exit::Ok)
-}
-
-/// What hosts connect to, in the words of systemd.
-fn listen_address(listen: &ListenArgs, folder: Option<&Path>) -> String {
-    #[cfg(unix)]
-    if let Some(path) = &listen.socket {
-        return folder.unwrap_or(Path::new("/")).join(path).display().to_string();
-    }
-    let _ = folder;
-    listen.address.to_string()
-}
-
-/// How long everything takes that is done after open calls have ended: processes of servers are given
-/// some seconds to end.
-const STOP_TIME: Duration = Duration::from_secs(20);
-
-/// The arguments without `--print-unit` and its value.
-fn without_print_unit(args: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        if arg == "--print-unit" {
-            args.next();
-        } else if !arg.starts_with("--print-unit=") {
-            kept.push(arg.clone());
-        }
-    }
-    kept
 }
 
 /// Resolves when there has been no host for `limit`, or never.

@@ -49,10 +49,14 @@ mod serve_front;
 #[cfg(unix)]
 mod serve_grid;
 #[cfg(unix)]
+mod serve_limits;
+#[cfg(unix)]
 mod serve_oauth;
 #[cfg(unix)]
 mod serve_reload;
 mod serve_restart;
+#[cfg(unix)]
+mod serve_stop;
 #[cfg(unix)]
 mod serve_views;
 mod status;

@@ -132,6 +132,15 @@ impl Gateway {
         rustix::process::kill_process(id, signal).expect("it runs");
     }
 
+    /// Its resident memory in kilobytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn resident_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id().expect("it runs"));
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().strip_suffix(" kB").expect("kilobytes").trim().parse().expect("a number")
+    }
+
     /// Waits for the end of the process.
     #[cfg(unix)]
     pub(crate) async fn wait(&mut self) -> std::process::ExitStatus {

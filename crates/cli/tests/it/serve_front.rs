@@ -1,6 +1,6 @@
 //! `bowline serve --stdio` in front of a daemon that hosts share.
 
-mod daemons;
+pub(crate) mod daemons;
 mod recovery;
 mod reload;
 mod views;

@@ -63,7 +63,9 @@ async fn lg_02_log_messages_of_a_call_reach_its_listener() {
         }
         let mut elsewhere = 0;
         while let Some(event) = events.try_next() {
-            elsewhere += usize::from(matches!(event, Event::Notification(said) if *said.method == *"notifications/message"));
+            elsewhere += usize::from(
+                matches!(event, Event::Notification(said) if *said.method == *"notifications/message"),
+            );
         }
         let expected = if name.ends_with("http") { (1, 1) } else { (0, 2) };
         assert_eq!((on_stream, elsewhere), expected, "{name}");

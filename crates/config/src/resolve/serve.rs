@@ -17,8 +17,11 @@ impl Resolver<'_, '_> {
         table: Located<RawServe>,
         known: &BTreeSet<String>,
     ) -> ServeSettings {
-        let RawServe { oauth, garbled: _ } = table.value;
-        ServeSettings { oauth: oauth.and_then(|oauth| self.resolve_serve_oauth(oauth, known)) }
+        let RawServe { oauth, limits, garbled: _ } = table.value;
+        ServeSettings {
+            oauth: oauth.and_then(|oauth| self.resolve_serve_oauth(oauth, known)),
+            limits: limits.map(|limits| self.resolve_serve_limits(limits)).unwrap_or_default(),
+        }
     }
 
     fn resolve_serve_oauth(

@@ -12,6 +12,7 @@ mod properties;
 mod schema;
 mod secrets;
 mod serve;
+mod serve_limits;
 mod server_requests;
 mod store;
 mod toml;

@@ -111,7 +111,7 @@ fn a_project_does_not_say_who_is_served() {
     assert_eq!(layered.serve, ServeSettings::default());
     assert_eq!(
         note_lines(&layered.notes),
-        "p/bowline.toml:1:1: serve: not used: a project does not set who is served\n  \
+        "p/bowline.toml:1:1: serve: not used: a project does not set who is served, and how\n  \
          hint: write it in your own configuration file"
     );
 }

@@ -273,10 +273,24 @@ impl Connection {
         }
     }
 
+    /// Waits a moment for the session that a server over HTTP is about to give us: without its id it could
+    /// not be ended there.
+    async fn wait_for_handshake(&self) {
+        if self.server.config.transport.http().is_none() {
+            return;
+        }
+        let mut status = self.client.status();
+        let settled = async {
+            while matches!(status.current(), Status::Connecting) && status.changed().await.is_some() {}
+        };
+        let _ = timeout(HANDSHAKE_GRACE, settled).await;
+    }
+
     /// Closes the connection. Events that were received until then still reach observers.
     pub(super) async fn close(&self) {
         self.usage.lock().state = UsageState::Closing;
         self.released.notify_one();
+        self.wait_for_handshake().await;
         self.client.close().await;
         // Hooks get the last event too, within their timeout.
         let hooks = self.hooks.lock().take();
@@ -416,5 +430,7 @@ async fn apply_log_level(
 
 /// How long a request waits until a server knows which log messages are wanted.
 const LOG_LEVEL_WAIT: Duration = Duration::from_secs(1);
+/// How long the end of a connection waits for a handshake that is under way.
+const HANDSHAKE_GRACE: Duration = Duration::from_secs(2);
 /// How long the shutdown waits for hooks.
 const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);

@@ -54,21 +54,23 @@ impl HostSession {
             }
             open.request.record().await;
         }
-        match call.route {
-            Route::Subscribe(ref target) => self.subscribe(upstreams, target, params.as_ref()).await,
+        let result = match call.route {
+            Route::Subscribe(ref target) => self.subscribe(upstreams, target, params.as_ref()).await?,
             Route::Unsubscribe { ref uri } => {
                 upstreams.subscriptions.end(uri);
-                Ok(Json::empty_object())
+                Json::empty_object()
             }
             Route::SetLevel => {
                 if requested_log_level(params.as_ref()).is_none() {
                     return Err(RpcError::new(code::INVALID_PARAMS, "params need a level of logging"));
                 }
                 upstreams.wait_for_log_level().await;
-                Ok(Json::empty_object())
+                Json::empty_object()
             }
-            _ => call.answer(context, open, params).await,
-        }
+            _ => return call.answer(context, open, params).await,
+        };
+        open.request.wait_until_session_is_recorded().await;
+        Ok(result)
     }
 
     async fn subscribe(

@@ -34,7 +34,8 @@ impl HostSession {
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
-            () = stop => {}
+            // Who sends a signal may still read, and must not wait for what will not come.
+            () = stop => session.link.give_up_requests(FLUSH_TIMEOUT).await,
         }
         session.shut_down().await;
     }

@@ -58,6 +58,7 @@ impl SessionFolder {
         if let Some(is_written) = self.write(name, Frame::Record(record)).transpose() {
             return is_written.and_then(|()| self.touch(name, lifetime));
         }
+        self.repair()?;
         let content = Content { ends: format::end_of(lifetime), ..Content::default() };
         self.create(name, &content, record)
     }
@@ -97,6 +98,7 @@ impl SessionFolder {
         if !path.exists() {
             return Ok(None);
         }
+        self.owner.repair().map_err(failed)?;
         // Two processes must not both find that nobody has the session.
         let _turn = self.owner.take_turn().map_err(failed)?;
         let Some(bytes) = read_file(&path).map_err(failed)? else { return Ok(None) };
@@ -124,6 +126,9 @@ impl SessionFolder {
 
     /// Removes what is of no use to anybody at this time, in milliseconds since the epoch.
     pub(super) fn sweep(&mut self, now: u64) {
+        if let Err(error) = self.repair() {
+            tracing::warn!(%error, "sessions cannot be recorded");
+        }
         self.owner.sweep();
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = file.path();
@@ -168,6 +173,10 @@ impl SessionFolder {
     /// Returns the file of a session, if it has one.
     fn open_file(&mut self, name: &str) -> io::Result<Option<&mut OpenFile>> {
         self.uses += 1;
+        // What is written to a file that was removed is lost.
+        if self.open.get(name).is_some_and(|open| is_removed(&open.file)) {
+            self.open.remove(name);
+        }
         if !self.open.contains_key(name) {
             let opened = OpenOptions::new().append(true).open(self.path(name));
             let file = match opened {
@@ -217,6 +226,19 @@ impl SessionFolder {
         let path = self.path(name);
         private::replace_file(&path, &bytes).map_err(|error| failure(&path, &error))
     }
+
+    /// Creates again what somebody has removed while it was in use.
+    fn repair(&mut self) -> Result<(), StoreError> {
+        let failed = |error: io::Error| failure(&self.folder, &error);
+        private::create_folder(&self.folder).map_err(failed)?;
+        self.owner.repair().map_err(failed)?;
+        if !self.folder.join("key").exists() {
+            tracing::warn!("the key of the recorded sessions was removed; they are recorded anew");
+            self.key = SealKey::load_or_create(&self.folder.join("key"))?;
+            self.open.clear();
+        }
+        Ok(())
+    }
 }
 
 /// Reads a file. `None` if there is none.
@@ -241,6 +263,19 @@ fn read_end(path: &Path) -> Option<u64> {
     }
     File::open(path).ok()?.read_exact(&mut header).ok()?;
     format::read_header(&header)
+}
+
+/// Whether a file that is open has no name any more.
+#[cfg(unix)]
+fn is_removed(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    file.metadata().is_ok_and(|about| about.nlink() == 0)
+}
+
+/// A file that is open cannot be removed here.
+#[cfg(not(unix))]
+fn is_removed(_file: &File) -> bool {
+    false
 }
 
 /// Whether this is a file: to open anything else may take forever.

@@ -36,17 +36,20 @@ pub(super) struct Owner {
 impl Owner {
     /// Names this process, in a folder for all of them.
     pub(super) fn create(folder: PathBuf) -> io::Result<Self> {
-        private::create_folder(&folder)?;
         let mut id = [0; 16];
         SystemRandom::new().fill(&mut id).map_err(|_| io::Error::other("there is no randomness"))?;
         let id = OwnerId(id);
-        let file = private_options().create_new(true).open(folder.join(id.file_name()))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            // Nobody else knows the name, so there are no locks here at all.
-            Err(error) => tracing::debug!(%error, "the file system has no locks"),
+        let lock = Some(create_locked(&folder, id)?);
+        Ok(Self { id, folder, lock })
+    }
+
+    /// Creates the file of this process again if somebody has removed it. Others would take the sessions
+    /// of this process for those of one that has ended.
+    pub(super) fn repair(&mut self) -> io::Result<()> {
+        if self.lock.is_some() && !self.folder.join(self.id.file_name()).exists() {
+            self.lock = Some(create_locked(&self.folder, self.id)?);
         }
-        Ok(Self { id, folder, lock: Some(file) })
+        Ok(())
     }
 
     /// Whether another process serves the sessions that have this owner.
@@ -112,6 +115,18 @@ impl OwnerId {
     fn file_name(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
+}
+
+/// Creates the file of a process, and locks it.
+fn create_locked(folder: &Path, id: OwnerId) -> io::Result<File> {
+    private::create_folder(folder)?;
+    let file = private_options().create_new(true).open(folder.join(id.file_name()))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        // Nobody else knows the name, so there are no locks here at all.
+        Err(error) => tracing::debug!(%error, "the file system has no locks"),
+    }
+    Ok(file)
 }
 
 fn is_locked(path: &Path) -> bool {

@@ -22,11 +22,11 @@ async fn a_session_is_loaded_as_it_was_saved() {
     assert_eq!(first.load(NAME, any()).await, Ok(None));
     let early = first.append(NAME, b"early".to_vec(), LIFETIME).await;
     assert_eq!(early.unwrap_err(), "the session has no file");
-    first.save(NAME, b"one".to_vec(), LIFETIME);
+    drop(first.save(NAME, b"one".to_vec(), LIFETIME));
     drop(first.append(NAME, b"a".to_vec(), LIFETIME));
-    first.save(NAME, b"two".to_vec(), LIFETIME);
+    drop(first.save(NAME, b"two".to_vec(), LIFETIME));
     first.append(NAME, b"b".to_vec(), LIFETIME).await.unwrap();
-    first.save("other", b"three".to_vec(), LIFETIME);
+    drop(first.save("other", b"three".to_vec(), LIFETIME));
     first.release();
     first.flush().await.unwrap();
     let second = SessionFiles::open(folder.path()).unwrap();
@@ -34,7 +34,7 @@ async fn a_session_is_loaded_as_it_was_saved() {
     assert_eq!(second.load("other", any()).await, Ok(Some(session("three", &[]))));
     // Another process goes on where this one ends.
     second.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
-    second.remove("other");
+    drop(second.remove("other"));
     second.release();
     second.flush().await.unwrap();
     let third = SessionFiles::open(folder.path()).unwrap();
@@ -49,7 +49,7 @@ async fn a_session_is_loaded_as_it_was_saved() {
 async fn a_session_has_one_owner() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second, third] = [(); 3].map(|()| SessionFiles::open(folder.path()).unwrap());
-    first.save(NAME, b"record".to_vec(), LIFETIME);
+    drop(first.save(NAME, b"record".to_vec(), LIFETIME));
     first.append(NAME, b"open".to_vec(), LIFETIME).await.unwrap();
     assert_eq!(second.load(NAME, any()).await, Ok(None));
     first.release();
@@ -113,12 +113,12 @@ async fn a_folder_or_a_link_is_no_session() {
 async fn a_session_ends_with_its_lifetime() {
     let folder = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(folder.path()).unwrap();
-    files.save(NAME, b"record".to_vec(), Duration::ZERO);
+    drop(files.save(NAME, b"record".to_vec(), Duration::ZERO));
     assert_eq!(files.load(NAME, any()).await, Ok(None));
     files.touch(NAME, LIFETIME);
     files.touch("other", LIFETIME);
     assert_eq!(files.load(NAME, any()).await, Ok(Some(session("record", &[]))));
-    files.save(NAME, b"later".to_vec(), Duration::ZERO);
+    drop(files.save(NAME, b"later".to_vec(), Duration::ZERO));
     assert_eq!(files.load(NAME, any()).await, Ok(None), "a record has its own lifetime");
 }
 
@@ -127,7 +127,7 @@ async fn a_session_ends_with_its_lifetime() {
 async fn what_follows_damage_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let first = SessionFiles::open(folder.path()).unwrap();
-    first.save(NAME, b"record".to_vec(), LIFETIME);
+    drop(first.save(NAME, b"record".to_vec(), LIFETIME));
     first.append(NAME, b"a".to_vec(), LIFETIME).await.unwrap();
     first.append(NAME, b"b".to_vec(), LIFETIME).await.unwrap();
     first.release();
@@ -147,7 +147,7 @@ async fn what_follows_damage_is_dropped() {
 async fn a_file_has_a_limited_length() {
     let folder = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(folder.path()).unwrap();
-    files.save(NAME, b"record".to_vec(), LIFETIME);
+    drop(files.save(NAME, b"record".to_vec(), LIFETIME));
     for number in 0..20_u8 {
         files.append(NAME, vec![number; 1024 * 1024], LIFETIME).await.unwrap();
     }
@@ -167,7 +167,7 @@ async fn the_number_of_open_files_is_bounded() {
     for turn in ["a", "b"] {
         for name in &names {
             if turn == "a" {
-                files.save(name, name.as_bytes().to_vec(), LIFETIME);
+                drop(files.save(name, name.as_bytes().to_vec(), LIFETIME));
             }
             drop(files.append(name, turn.as_bytes().to_vec(), LIFETIME));
         }
@@ -209,7 +209,7 @@ async fn files_are_private_and_their_content_is_secret() {
 
     let folder = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(&folder.path().join("sessions")).unwrap();
-    files.save(NAME, b"swordfish".to_vec(), LIFETIME);
+    drop(files.save(NAME, b"swordfish".to_vec(), LIFETIME));
     files.append(NAME, b"swordfish".to_vec(), LIFETIME).await.unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let sessions = folder.path().join("sessions");
@@ -226,4 +226,41 @@ fn something_else_in_place_of_the_key_is_an_error() {
         fs::write(folder.path().join("key"), content).unwrap();
         assert!(matches!(SessionFiles::open(folder.path()), Err(StoreError::Unusable(_))));
     }
+}
+
+/// Somebody may clean up while the files are in use.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_was_removed_is_created_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = folder.path().join("sessions");
+    let first = SessionFiles::open(&sessions).unwrap();
+    first.save(NAME, b"record".to_vec(), LIFETIME).await.unwrap();
+    first.append(NAME, b"a".to_vec(), LIFETIME).await.unwrap();
+    fs::remove_dir_all(&sessions).unwrap();
+    // What was written to a file without a name would be lost.
+    let lost = first.append(NAME, b"b".to_vec(), LIFETIME).await;
+    assert_eq!(lost.unwrap_err(), "the session has no file");
+    first.save(NAME, b"again".to_vec(), LIFETIME).await.unwrap();
+    first.append(NAME, b"c".to_vec(), LIFETIME).await.unwrap();
+    let second = SessionFiles::open(&sessions).unwrap();
+    assert_eq!(second.load(NAME, any()).await, Ok(None), "the first one serves it");
+    fs::remove_dir_all(sessions.join("owners")).unwrap();
+    first.save("other", b"record".to_vec(), LIFETIME).await.unwrap();
+    assert_eq!(second.load(NAME, any()).await, Ok(None), "it still does");
+    first.release();
+    first.flush().await.unwrap();
+    assert_eq!(second.load(NAME, any()).await, Ok(Some(session("again", &["c"]))));
+}
+
+/// Whoever waits is told that nothing is stored.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = folder.path().join("sessions");
+    let files = SessionFiles::open(&sessions).unwrap();
+    fs::remove_dir_all(&sessions).unwrap();
+    fs::write(&sessions, "something else").unwrap();
+    assert!(files.save(NAME, b"record".to_vec(), LIFETIME).await.is_err());
 }

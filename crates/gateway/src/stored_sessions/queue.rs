@@ -25,6 +25,7 @@ pub(super) enum Operation {
     Save {
         record: Vec<u8>,
         lifetime: Duration,
+        done: Waiter<()>,
     },
     Append {
         entry: Vec<u8>,
@@ -34,7 +35,9 @@ pub(super) enum Operation {
     Touch {
         lifetime: Duration,
     },
-    Remove,
+    Remove {
+        done: Waiter<()>,
+    },
     Load {
         done: Waiter<Option<StoredSession>>,
     },
@@ -82,7 +85,11 @@ async fn carry_out_in_order(logs: &SessionLogs, session: &str, operations: Vec<O
     let mut operations = operations.into_iter().peekable();
     while let Some(operation) = operations.next() {
         match operation {
-            Operation::Save { record, lifetime } => report(logs.save(session, record, lifetime).await),
+            // Whoever waits may have been dropped.
+            Operation::Save { record, lifetime, done } => {
+                let saved = logs.save(session, record, lifetime).await;
+                let _ = done.send(saved.map_err(|error| error.to_string()));
+            }
             Operation::Append { entry, lifetime, done } => {
                 entries.push(entry);
                 waiters.push(done);
@@ -97,7 +104,9 @@ async fn carry_out_in_order(logs: &SessionLogs, session: &str, operations: Vec<O
                 }
             }
             Operation::Touch { lifetime } => report(logs.touch(session, lifetime).await),
-            Operation::Remove => report(logs.remove(session).await),
+            Operation::Remove { done } => {
+                let _ = done.send(logs.remove(session).await.map_err(|error| error.to_string()));
+            }
             Operation::Load { done } => {
                 let _ = done.send(logs.load(session).await.map_err(|error| error.to_string()));
             }

@@ -159,6 +159,16 @@ impl<T> Requests<T> {
         entry.task.as_mut()
     }
 
+    /// Takes the requests that have no response, the oldest first, with whether each may have been served.
+    /// They get no further response.
+    pub fn take_unanswered(&mut self) -> Vec<(Id, Turn)> {
+        let mut unanswered: Vec<_> = self.unanswered.drain().map(|(id, key)| (key, id)).collect();
+        unanswered.sort_unstable();
+        let id_of = |text: String| Json::parse(text).ok().and_then(Id::from_json);
+        let turn_of = |key| self.turn(key).unwrap_or(Turn::Running);
+        unanswered.into_iter().filter_map(|(key, text)| Some((id_of(text)?, turn_of(key)))).collect()
+    }
+
     /// Takes what serves each open request. The requests get no response.
     pub fn cancel_all(&mut self) -> Vec<T> {
         self.unanswered.clear();

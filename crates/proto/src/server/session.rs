@@ -312,6 +312,12 @@ impl<R, W> Session<R, W> {
         self.requests.end(key)
     }
 
+    /// Takes the requests of the host that have no response, the oldest first, with whether each may have
+    /// been served. They get no further response.
+    pub fn take_unanswered(&mut self) -> Vec<(Id, Turn)> {
+        self.requests.take_unanswered()
+    }
+
     /// Takes what serves each open request of the host. The requests get no response.
     pub fn cancel_requests(&mut self) -> Vec<R> {
         self.requests.cancel_all()

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::event_streams::{RestoredStream, StreamId};
-use crate::wire::{Id, Json, Message, ParseResult, method, parse};
+use crate::wire::{Id, Json, Message, ParseResult, method, object, parse};
 
 /// What a host has set in its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,6 +150,21 @@ impl JournalEntry {
     }
 }
 
+/// The requests of a POST without their params: enough to answer them, and too little to execute them.
+/// Messages that are no requests are left out.
+pub fn without_params(body: &Bytes) -> Bytes {
+    let mut requests = Vec::new();
+    parse(body, |message| {
+        if let Ok(Message::Request { id, method, .. }) = message {
+            requests.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}}}"#, object::quote(&method)));
+        }
+    });
+    match &requests[..] {
+        [request] => request.clone().into(),
+        requests => format!("[{}]", requests.join(",")).into(),
+    }
+}
+
 /// The POSTs that the host may still resume, in the order of their streams.
 pub fn recorded_posts(entries: impl IntoIterator<Item = JournalEntry>) -> Vec<RecordedPost> {
     let mut posts: BTreeMap<StreamId, (Bytes, Vec<Bytes>)> = BTreeMap::new();
@@ -235,6 +250,17 @@ mod tests {
         assert!(matches!(&second.open[..], [Ok(Message::Request { method, .. })] if **method == *"a"));
         // A message that cannot be used has no response that anybody waits for.
         assert!(recorded_posts([open(1, "garbage")])[0].open.is_empty());
+    }
+
+    #[test]
+    fn a_large_post_is_recorded_without_its_params() {
+        let call = r#"{"jsonrpc":"2.0","id":"a\"b","method":"tools/call","params":{"x":"large"}}"#;
+        let stub = r#"{"jsonrpc":"2.0","id":"a\"b","method":"tools/call"}"#;
+        assert_eq!(without_params(&Bytes::from(call)), stub);
+        let batch = format!(r#"[{call},{{"jsonrpc":"2.0","method":"n"}},{call}]"#);
+        assert_eq!(without_params(&batch.into()), format!("[{stub},{stub}]"));
+        let posts = recorded_posts([JournalEntry::Open { stream: stream(1), body: stub.into() }]);
+        assert!(matches!(&posts[0].open[..], [Ok(Message::Request { params: None, .. })]));
     }
 
     #[test]

@@ -132,3 +132,32 @@ async fn related_messages_are_written_to_the_pipe() {
     let line = test.stdout.next_line().await.unwrap().unwrap();
     assert_eq!(line, r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
 }
+
+#[tokio::test]
+async fn a_host_on_a_pipe_reads_that_it_has_too_many_requests() {
+    let (mut test, host) = TestHost::initialized().await;
+    let mut host = host.with_limits(HostLimits::new().with_requests_in_flight(1));
+    test.send_request(1).await;
+    let open = next_request(&mut host).await;
+    test.send_request(2).await;
+    test.cancel(9).await;
+    test.send_request(3).await;
+    // What was refused does not reach whoever serves the host.
+    let serving = tokio::spawn(async move { (next_request(&mut host).await, host) });
+    for id in [2, 3] {
+        let line = test.stdout.next_line().await.unwrap().unwrap();
+        assert!(
+            line.contains(&format!("\"id\":{id},\"error\"")) && line.contains("1 of this host"),
+            "{line}"
+        );
+    }
+    open.respond(Ok(&Json::empty_object())).await;
+    drop(open);
+    test.send_request(4).await;
+    let (request, _host) = serving.await.unwrap();
+    request.respond(Ok(&Json::empty_object())).await;
+    for id in [1, 4] {
+        let line = test.stdout.next_line().await.unwrap().unwrap();
+        assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    }
+}

@@ -14,6 +14,6 @@ pub(crate) async fn serve_delete(
     audience: &Audience,
     headers: &HeaderMap,
 ) -> Result<Reply, Refusal> {
-    site.find_session(audience, headers).await?.end_for_good();
+    site.find_session(audience, headers).await?.end_and_wait().await;
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }

@@ -23,6 +23,8 @@ pub(crate) struct Journal {
     lifetime: Duration,
     /// Until when the store is not waited for.
     suspended_until: Arc<Mutex<Option<Instant>>>,
+    /// When a failure of the store was last written to the log.
+    reported_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Records one session.
@@ -41,6 +43,8 @@ struct State {
     touched: Instant,
     /// What was appended so far.
     appended: Extent,
+    /// Whether the session is over.
+    is_removed: bool,
     /// The requests without a response, by stream, and what had been appended before them.
     open: BTreeMap<StreamId, (Vec<u8>, Extent)>,
 }
@@ -57,13 +61,15 @@ const MAX_ENTRY_AGE: Extent = Extent { entries: 256, bytes: 1024 * 1024 };
 /// How long nothing is recorded after the store did not answer in time: calls must not wait for it one
 /// after the other.
 const SUSPENSION: Duration = Duration::from_secs(30);
+/// How long nothing more is said about a store that fails: a full disk fails every call.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a request waits until it is recorded. A store that hangs must not stop everything.
 const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Journal {
     /// Records sessions in `store`, and forgets each after `lifetime` without a sign of it.
     pub(crate) fn new(store: Arc<dyn SessionStore>, lifetime: Duration) -> Self {
-        Self { store, lifetime, suspended_until: Arc::default() }
+        Self { store, lifetime, suspended_until: Arc::default(), reported_at: Arc::default() }
     }
 
     fn is_suspended(&self) -> bool {
@@ -73,6 +79,37 @@ impl Journal {
     fn suspend(&self) {
         tracing::warn!("the store of sessions does not answer; calls are not recorded for a while");
         *self.suspended_until.lock() = Some(Instant::now() + SUSPENSION);
+    }
+
+    /// Waits until something is stored. Returns whether it is.
+    pub(crate) async fn wait(&self, stored: SessionStoreFuture<()>) -> bool {
+        if self.is_suspended() {
+            return false;
+        }
+        match timeout(STORE_TIMEOUT, stored).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                self.report(&error);
+                false
+            }
+            Err(_) => {
+                self.suspend();
+                false
+            }
+        }
+    }
+
+    /// Says that sessions are not recorded, now and then.
+    fn report(&self, error: &str) {
+        let now = Instant::now();
+        let mut reported_at = self.reported_at.lock();
+        if reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL) {
+            *reported_at = Some(now);
+            tracing::warn!(
+                error,
+                "sessions of hosts, and calls, are not recorded: they will not outlive a crash"
+            );
+        }
     }
 
     /// Records a session that begins.
@@ -126,8 +163,8 @@ impl Journal {
 
     fn session(&self, id: &SessionId, audience: Audience, record: Option<SessionRecord>) -> SessionJournal {
         let touched = Instant::now();
-        let state = State { record, touched, appended: Extent::default(), open: BTreeMap::new() };
-        let state = Mutex::new(state);
+        let (appended, open) = (Extent::default(), BTreeMap::new());
+        let state = Mutex::new(State { record, touched, appended, is_removed: false, open });
         SessionJournal { journal: self.clone(), name: name_of(id).into(), audience, state }
     }
 }
@@ -149,21 +186,31 @@ impl SessionJournal {
             None => return,
         };
         if record.note_request(asked, params) && record.revision.is_some() {
-            let record = serde_json::to_vec(record);
-            drop(state);
-            self.save(record.ok());
+            drop(self.save(&state));
         }
     }
 
-    /// Takes note of the revision that was agreed on. From here on the session is known.
-    pub(crate) fn note_revision(&self, revision: &str) {
-        let mut state = self.state.lock();
-        let Some(record) = &mut state.record else { return };
-        if record.revision.as_deref() != Some(revision) {
+    /// Takes note of the revision that was agreed on, and waits until it is stored. From here on the
+    /// session is known.
+    pub(crate) async fn note_revision(&self, revision: &str) {
+        let saved = {
+            let mut state = self.state.lock();
+            let Some(record) = &mut state.record else { return };
+            if record.revision.as_deref() == Some(revision) {
+                return;
+            }
             record.revision = Some(revision.to_owned());
-            let record = serde_json::to_vec(record);
-            drop(state);
-            self.save(record.ok());
+            self.save(&state)
+        };
+        if let Some(saved) = saved {
+            self.journal.wait(saved).await;
+        }
+    }
+
+    /// Waits until what was noted of the session is stored.
+    pub(crate) async fn flush(&self) {
+        if !self.journal.is_suspended() {
+            self.journal.flush().await;
         }
     }
 
@@ -172,17 +219,36 @@ impl SessionJournal {
         if self.journal.is_suspended() {
             return false;
         }
-        match timeout(STORE_TIMEOUT, self.append_all(entry)).await {
-            Ok(Ok(())) => true,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a session could not be recorded");
-                false
-            }
+        let appended = match timeout(STORE_TIMEOUT, self.append_all(entry)).await {
+            Ok(Ok(())) => return true,
+            // Somebody may have removed what was stored, or there may be room on the disk again.
+            Ok(Err(_)) => self.save_and_append(entry),
             Err(_) => {
                 self.journal.suspend();
-                false
+                None
             }
+        };
+        let is_stored = match appended {
+            Some(appended) => self.journal.wait(appended).await,
+            None => false,
+        };
+        if let (false, JournalEntry::Open { stream, .. }) = (is_stored, entry) {
+            // Its response will not be recorded either.
+            self.state.lock().open.remove(stream);
         }
+        is_stored
+    }
+
+    /// Stores the session anew, with the requests that are open. `None` if it is over.
+    fn save_and_append(&self, entry: &JournalEntry) -> Option<SessionStoreFuture<()>> {
+        let Journal { store, lifetime, .. } = &self.journal;
+        let state = self.state.lock();
+        drop(self.save(&state)?);
+        for (open, _) in state.open.values() {
+            drop(store.append(&self.name, open.clone(), *lifetime));
+        }
+        // An open request is among those above. That it is stored twice does not matter.
+        Some(store.append(&self.name, entry.encode(), *lifetime))
     }
 
     /// Records an entry after all earlier ones, without waiting for it to be stored.
@@ -227,14 +293,23 @@ impl SessionJournal {
     }
 
     /// Forgets the session, which is over.
-    pub(crate) fn remove(&self) {
-        self.journal.store.remove(&self.name);
+    pub(crate) fn remove(&self) -> SessionStoreFuture<()> {
+        let mut state = self.state.lock();
+        state.is_removed = true;
+        self.journal.store.remove(&self.name)
     }
 
-    fn save(&self, record: Option<Vec<u8>>) {
-        if let Some(record) = record {
-            self.journal.store.save(&self.name, record, self.journal.lifetime);
-        }
+    /// Waits until something is stored.
+    pub(crate) async fn wait(&self, stored: SessionStoreFuture<()>) {
+        self.journal.wait(stored).await;
+    }
+
+    /// Saves the record of a session that is not over. The state is locked meanwhile, so that nothing is
+    /// saved after the session was removed.
+    fn save(&self, state: &State) -> Option<SessionStoreFuture<()>> {
+        let record = state.record.as_ref().filter(|_| !state.is_removed)?;
+        let record = serde_json::to_vec(record).ok()?;
+        Some(self.journal.store.save(&self.name, record, self.journal.lifetime))
     }
 }
 

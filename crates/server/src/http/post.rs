@@ -4,15 +4,15 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::event_streams::{Event, EventKind, FirstEvents, PostFormat, RequestEnd};
 use bowline_proto::server::http::{
     AcceptedFormats, PostHead, PostRefusal, PostRoute, check_initialize_version, classify_post,
     expects_response,
 };
 use bowline_proto::server::modern::era::names_modern_revision;
+use bowline_proto::server::requests::Turn;
 use bowline_proto::wire::outgoing;
-use bowline_proto::wire::{Id, Json, Message, ParseResult, RpcError, parse};
+use bowline_proto::wire::{Id, Message, ParseResult, parse};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Request, StatusCode};
@@ -30,6 +30,7 @@ use super::source::InboundPost;
 use super::stateless::serve_stateless;
 use super::ticket::PostTicket;
 use crate::audience::Audience;
+use crate::given_up::given_up;
 use crate::host::{Host, InboundMessage};
 
 /// A POST whose body was read.
@@ -65,7 +66,8 @@ pub(crate) async fn serve_post(
         headers.contains_key(SESSION_ID) && !(stateless.is_some() && names_modern_revision(version));
     let session = if names_session { Some(site.find_session(&audience, &headers).await?) } else { None };
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
-    let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
+    let budgets = (&site.body_budget, session.as_ref().map(|session| session.body_budget()));
+    let (body, memory) = read_body(body, &site.settings, budgets).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(message));
@@ -95,7 +97,8 @@ async fn begin_session(
     }
     let identity = (SessionKind::Streamable, audience);
     let source = site.sessions.begin(identity, &site.settings, site.journal.as_ref());
-    let source = source.ok_or(Refusal::TooManySessions)?;
+    // Hosts read an error of a request in a response of status 200, whatever they do with others.
+    let source = source.map_err(|refusal| refusal.of_request(post.messages.iter().find_map(answered_id)))?;
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };
     let exchange = session.begin_exchange();
@@ -220,7 +223,7 @@ fn respond_with_json(events: &[Event], is_batch: bool) -> Reply {
 
 /// The response to requests that whoever served them has dropped.
 fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
-    let error = dropped_error();
+    let error = given_up(Turn::Running);
     match ids {
         [id] if !is_batch => reply::error(StatusCode::OK, Some(id), &error),
         ids => {
@@ -229,14 +232,6 @@ fn respond_dropped(ids: &[Id], is_batch: bool) -> Reply {
             reply::json(StatusCode::OK, array_of(errors.iter()))
         }
     }
-}
-
-/// The error for a request that whoever served it has dropped, in the form in which a gateway reports
-/// a server that failed.
-pub(crate) fn dropped_error() -> RpcError {
-    let message = "bowline: the request was given up (the server may have executed it)".to_owned();
-    let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#);
-    RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }
 }
 
 fn array_of<'a>(messages: impl Iterator<Item = &'a Bytes>) -> Bytes {

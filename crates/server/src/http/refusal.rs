@@ -40,6 +40,8 @@ pub(crate) enum Refusal {
     UnknownSession,
     Resume(ResumeError),
     TooManySessions,
+    /// A limit of the host or of its identity is reached, with the error for this request of it.
+    Limit(Option<Id>, RpcError),
     /// No more sessions are accepted.
     Draining,
     /// A request of a host without a session.
@@ -59,11 +61,13 @@ impl From<Refusal> for Reply {
         }
         let error = match &refusal {
             Refusal::Stateless(_, refusal) => refusal.error.clone(),
+            Refusal::Limit(_, error) => error.clone(),
             _ => RpcError::new(refusal.code(), refusal.message()),
         };
         let id = match &refusal {
             Refusal::Post(refusal) => refusal.id(),
             Refusal::Stateless(id, _) => Some(id),
+            Refusal::Limit(id, _) => id.as_ref(),
             _ => None,
         };
         let mut reply = reply::error(refusal.status(), id, &error);
@@ -75,6 +79,14 @@ impl From<Refusal> for Reply {
 }
 
 impl Refusal {
+    /// The refusal of this request, if that matters to what its host is told.
+    pub(crate) fn of_request(self, id: Option<Id>) -> Self {
+        match self {
+            Self::Limit(_, error) => Self::Limit(id, error),
+            other => other,
+        }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Guard(_) | Self::OtherView | Self::SeveralViews | Self::InsufficientScope(_) => {
@@ -91,6 +103,10 @@ impl Refusal {
             Self::Stateless(_, refusal) => {
                 StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
             }
+            // Some hosts wait forever for the response to a request that gets another status, and others
+            // take it for a broken connection. In this one they find the error of their request.
+            Self::Limit(Some(_), _) => StatusCode::OK,
+            Self::Limit(None, _) => StatusCode::TOO_MANY_REQUESTS,
             // HL-03: a host begins another session after 404.
             Self::UnknownSession | Self::UnknownView => StatusCode::NOT_FOUND,
             // Not 404, which would end the session for the host. It knows by this that the stream is
@@ -119,6 +135,7 @@ impl Refusal {
             | Self::InvalidToken(challenge)
             | Self::InsufficientScope(challenge) => Some((WWW_AUTHENTICATE, challenge.clone())),
             Self::Method(allowed) => Some((ALLOW, HeaderValue::from_static(allowed))),
+            Self::Limit(None, _) => Some((RETRY_AFTER, RETRY_AFTER_SECONDS)),
             _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, RETRY_AFTER_SECONDS)),
             _ => None,
         }
@@ -131,6 +148,7 @@ impl Refusal {
             Self::Version(refusal) => return refusal.to_string(),
             Self::Resume(refusal) => return refusal.to_string(),
             Self::Stateless(_, refusal) => return refusal.to_string(),
+            Self::Limit(_, error) => return error.message.clone(),
             Self::Unauthorized(_) => "a bearer token is required",
             Self::InvalidToken(_) => "the access token is not valid",
             Self::InsufficientScope(_) => "the access token lacks a scope",

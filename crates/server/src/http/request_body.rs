@@ -16,6 +16,15 @@ use super::settings::HttpSettings;
 /// The share of a body in the memory for the bodies of all hosts, released when this is dropped.
 #[derive(Debug)]
 pub struct BodyMemory {
+    /// In the memory of all hosts.
+    shared: MemoryShare,
+    /// In that of its session, if it has one.
+    own: Option<MemoryShare>,
+}
+
+/// A part of some memory.
+#[derive(Debug)]
+struct MemoryShare {
     budget: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
 }
@@ -36,13 +45,23 @@ pub(crate) fn body_budget(settings: &HttpSettings) -> Arc<Semaphore> {
     Arc::new(Semaphore::new((settings.body_memory / 1024).clamp(1, Semaphore::MAX_PERMITS)))
 }
 
-/// Reads a body.
+/// Creates the memory for the bodies of one session: a part of that of all hosts, so that no host uses up
+/// all of it.
+pub(crate) fn session_body_budget(settings: &HttpSettings) -> Arc<Semaphore> {
+    let bytes = (settings.body_memory / SESSIONS_OF_LARGE_BODIES).max(settings.message_limit);
+    Arc::new(Semaphore::new((bytes.min(settings.body_memory) / 1024).clamp(1, Semaphore::MAX_PERMITS)))
+}
+
+/// How many sessions may use as much memory for bodies as they are allowed to.
+const SESSIONS_OF_LARGE_BODIES: usize = 4;
+
+/// Reads a body, within the memory for all bodies, and within that of its session if it has one.
 pub(crate) async fn read_body(
     body: Incoming,
     settings: &HttpSettings,
-    budget: &Arc<Semaphore>,
+    (shared, own): (&Arc<Semaphore>, Option<&Arc<Semaphore>>),
 ) -> Result<(Bytes, BodyMemory), BodyRefusal> {
-    let memory = BodyMemory { budget: Arc::clone(budget), held: None };
+    let memory = BodyMemory { shared: MemoryShare::new(shared), own: own.map(MemoryShare::new) };
     let read = read_all(body, settings.message_limit, memory);
     timeout(settings.body_timeout, read).await.unwrap_or(Err(BodyRefusal::TooSlow))
 }
@@ -69,6 +88,17 @@ async fn read_all(
 }
 
 impl BodyMemory {
+    fn grow_to(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
+        self.own.as_mut().map_or(Ok(()), |own| own.grow_to(bytes))?;
+        self.shared.grow_to(bytes)
+    }
+}
+
+impl MemoryShare {
+    fn new(budget: &Arc<Semaphore>) -> Self {
+        Self { budget: Arc::clone(budget), held: None }
+    }
+
     fn grow_to(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let Some(missing) = (bytes.div_ceil(1024)).checked_sub(held).filter(|missing| *missing > 0) else {

@@ -14,15 +14,17 @@ use bowline_proto::wire::{Json, RpcError};
 use http::StatusCode;
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::idle_watch::OpenSession;
 use super::journal::SessionJournal;
+use super::request_body::session_body_budget;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
+use crate::admission::HostAdmission;
 use crate::audience::Audience;
 
 /// One session over HTTP. It has ended when its host deletes it, when it is idle for too long, or
@@ -40,10 +42,13 @@ pub(crate) struct HttpSession {
     status: AtomicU16,
     activity: Mutex<Activity>,
     on_lost_request: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
+    /// Decides which of its requests are served. `None` if that was decided before it began.
+    admission: Option<Arc<HostAdmission>>,
     /// Where the session is recorded.
     journal: Option<SessionJournal>,
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
+    body_budget: Arc<Semaphore>,
     /// Counts this session as open.
     _open: OpenSession,
 }
@@ -116,11 +121,28 @@ impl HttpSession {
             status: AtomicU16::new(StatusCode::OK.as_u16()),
             activity: Mutex::new(Activity { open: 0, idle_since: Instant::now() }),
             on_lost_request: OnceLock::new(),
+            admission: None,
             journal,
             sessions,
             stall_timeout: settings.stall_timeout,
+            body_budget: session_body_budget(settings),
             _open: open,
         }
+    }
+
+    /// Decides which of its requests are served.
+    pub(crate) fn with_admission(mut self, admission: Arc<HostAdmission>) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
+    pub(crate) fn admission(&self) -> Option<&Arc<HostAdmission>> {
+        self.admission.as_ref()
+    }
+
+    /// The memory for the bodies of its messages.
+    pub(crate) fn body_budget(&self) -> &Arc<Semaphore> {
+        &self.body_budget
     }
 
     pub(crate) fn id(&self) -> &SessionId {
@@ -151,11 +173,12 @@ impl HttpSession {
         self.revision.get().is_some()
     }
 
-    /// Takes note of the result of `initialize`.
-    pub(crate) fn record_offer(&self, result: &Json) {
+    /// Takes note of the result of `initialize`, and waits until it is recorded: the host may rely on the
+    /// session from then on.
+    pub(crate) async fn record_offer(&self, result: &Json) {
         let version = result.member("protocolVersion").and_then(|version| version.decode::<String>().ok());
         if let (Some(journal), Some(version)) = (&self.journal, &version) {
-            journal.note_revision(version);
+            journal.note_revision(version).await;
         }
         self.set_revision(version.and_then(|version| Revision::parse(&version)));
     }
@@ -250,10 +273,18 @@ impl HttpSession {
 
     /// Ends the session because it is over, for every process.
     pub(crate) fn end_for_good(&self) {
-        if let Some(journal) = &self.journal {
-            journal.remove();
-        }
+        drop(self.journal.as_ref().map(SessionJournal::remove));
         self.end();
+    }
+
+    /// Ends the session because it is over, and waits until no other process can go on with it.
+    pub(crate) async fn end_and_wait(&self) {
+        // First, so that whoever comes back meanwhile does not load it.
+        let removed = self.journal.as_ref().map(|journal| (journal, journal.remove()));
+        self.end();
+        if let Some((journal, removed)) = removed {
+            journal.wait(removed).await;
+        }
     }
 
     /// Says that the session has not ended.

@@ -16,23 +16,37 @@ use super::refusal::Refusal;
 use super::session::{HttpSession, SessionId, SessionIdentity, SessionKind};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
+use crate::admission::Admission;
 use crate::audience::Audience;
+use crate::limits::session_refused;
 
 /// The sessions of a listener.
-#[derive(Default)]
 pub(crate) struct Sessions {
-    by_id: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    table: Mutex<SessionTable>,
     open: OpenSessions,
+    admission: Admission,
+}
+
+#[derive(Default)]
+struct SessionTable {
+    by_id: HashMap<SessionId, Arc<HttpSession>>,
+    /// How many sessions each principal has.
+    by_principal: HashMap<Option<Box<str>>, usize>,
 }
 
 impl Sessions {
-    /// Begins a session. `None` if there are too many.
+    pub(crate) fn new(settings: &HttpSettings) -> Self {
+        let admission = Admission::new(settings.host_limits);
+        Self { table: Mutex::default(), open: OpenSessions::default(), admission }
+    }
+
+    /// Begins a session.
     pub(crate) fn begin(
         self: &Arc<Self>,
         (kind, audience): (SessionKind, &Audience),
         settings: &HttpSettings,
         journal: Option<&Journal>,
-    ) -> Option<HttpSource> {
+    ) -> Result<HttpSource, Refusal> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let id = SessionId::random();
         let journal = journal.map(|journal| journal.begin(&id, audience));
@@ -42,14 +56,14 @@ impl Sessions {
         self.insert(session, settings).map(|session| HttpSource::new(session, posts))
     }
 
-    /// Goes on with a recorded session. `None` if there are too many.
+    /// Goes on with a recorded session.
     pub(crate) fn restore(
         self: &Arc<Self>,
         (id, audience): (SessionId, Audience),
         settings: &HttpSettings,
         streams: EventStreams<Waker>,
         journal: SessionJournal,
-    ) -> Option<HttpSource> {
+    ) -> Result<HttpSource, Refusal> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
         let identity = SessionIdentity { id, kind: SessionKind::Streamable, audience };
         let sessions = Arc::downgrade(self);
@@ -65,14 +79,21 @@ impl Sessions {
         self.insert(session, settings).map(|session| HttpSource::new(session, posts))
     }
 
-    fn insert(&self, session: HttpSession, settings: &HttpSettings) -> Option<Arc<HttpSession>> {
-        let mut by_id = self.by_id.lock();
-        if by_id.len() >= settings.max_sessions {
-            return None;
+    fn insert(&self, session: HttpSession, settings: &HttpSettings) -> Result<Arc<HttpSession>, Refusal> {
+        let admission = self.admission.begin_session(session.audience());
+        let session = session.with_admission(admission);
+        let mut table = self.table.lock();
+        if table.by_id.len() >= settings.max_sessions {
+            return Err(Refusal::TooManySessions);
         }
+        let count = table.by_principal.entry(principal_of(&session)).or_default();
+        if let Some(limit) = settings.host_limits.sessions.filter(|limit| *count >= *limit) {
+            return Err(Refusal::Limit(None, session_refused(limit)));
+        }
+        *count += 1;
         let session = Arc::new(session);
-        by_id.insert(session.id().clone(), Arc::clone(&session));
-        Some(session)
+        table.by_id.insert(session.id().clone(), Arc::clone(&session));
+        Ok(session)
     }
 
     /// Begins a session for one request, which no host can name and which is not counted.
@@ -96,7 +117,7 @@ impl Sessions {
         (kind, audience): (SessionKind, &Audience),
         id: &SessionId,
     ) -> Result<Option<Arc<HttpSession>>, Refusal> {
-        match self.by_id.lock().get(id) {
+        match self.table.lock().by_id.get(id) {
             Some(session) if session.kind() == kind && session.audience() == audience => {
                 Ok(Some(Arc::clone(session)))
             }
@@ -106,7 +127,20 @@ impl Sessions {
     }
 
     pub(crate) fn remove(&self, id: &SessionId) {
-        self.by_id.lock().remove(id);
+        let mut table = self.table.lock();
+        let Some(session) = table.by_id.remove(id) else { return };
+        let principal = principal_of(&session);
+        if let Some(count) = table.by_principal.get_mut(&principal) {
+            *count -= 1;
+            if *count == 0 {
+                table.by_principal.remove(&principal);
+            }
+        }
+    }
+
+    /// Decides which requests of hosts are served.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// Ends all sessions in this process.
@@ -133,8 +167,12 @@ impl Sessions {
 
     /// The sessions that fulfill the condition. A session removes itself when it ends.
     fn matching(&self, condition: impl Fn(&HttpSession) -> bool) -> Vec<Arc<HttpSession>> {
-        self.by_id.lock().values().filter(|session| condition(session)).cloned().collect()
+        self.table.lock().by_id.values().filter(|session| condition(session)).cloned().collect()
     }
+}
+
+fn principal_of(session: &HttpSession) -> Option<Box<str>> {
+    session.audience().principal().map(Box::from)
 }
 
 /// How often idle sessions are looked for, at least and at most.

@@ -10,6 +10,7 @@ use bowline_proto::server::http::HttpGuard;
 
 use super::bearer::BearerToken;
 use super::resource_server::ResourceServer;
+use crate::limits::HostLimits;
 use crate::session_store::SessionStore;
 
 /// The settings of an [`HttpListener`](super::HttpListener).
@@ -25,6 +26,7 @@ pub struct HttpSettings {
     pub(crate) resource_server: Option<ResourceServer>,
     pub(crate) max_sessions: usize,
     pub(crate) max_stateless_requests: usize,
+    pub(crate) host_limits: HostLimits,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Duration,
     pub(crate) header_timeout: Duration,
@@ -66,6 +68,7 @@ impl HttpSettings {
             resource_server: None,
             max_sessions: 10_000,
             max_stateless_requests: 10_000,
+            host_limits: HostLimits::new(),
             max_connections: 16_384,
             idle_timeout: Duration::from_secs(30 * 60),
             header_timeout: Duration::from_secs(15),
@@ -169,6 +172,12 @@ impl HttpSettings {
     /// subscriptions (default 10,000). More are refused with 503.
     pub fn with_max_stateless_requests(mut self, max_requests: usize) -> Self {
         self.max_stateless_requests = max_requests;
+        self
+    }
+
+    /// Sets what one host, and what one identity may use (default: [`HostLimits::new`]).
+    pub fn with_host_limits(mut self, limits: HostLimits) -> Self {
+        self.host_limits = limits;
         self
     }
 

@@ -61,6 +61,7 @@ impl Site {
         }
         let lifetime = settings.idle_timeout;
         let journal = settings.session_store.clone().map(|store| Journal::new(store, lifetime));
+        let sessions = Arc::new(Sessions::new(&settings));
         Self {
             journal,
             restoring: tokio::sync::Mutex::default(),
@@ -70,7 +71,7 @@ impl Site {
                 settings.max_stateless_requests.min(Semaphore::MAX_PERMITS),
             )),
             settings,
-            sessions: Arc::default(),
+            sessions,
             hosts,
             started: CancellationToken::new(),
             draining: CancellationToken::new(),

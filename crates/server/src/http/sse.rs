@@ -35,8 +35,7 @@ pub(crate) async fn serve_stream(
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None);
-    let source = source.ok_or(Refusal::TooManySessions)?;
+    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None)?;
     let session = Arc::clone(source.session());
     let end = EndSession::new(Arc::clone(&session), None);
     let reader = session.with_streams(EventStreams::open_standalone);
@@ -58,7 +57,8 @@ pub(crate) async fn serve_messages(
     let (head, body) = request.into_parts();
     let id = session_id(&head.uri).ok_or(Refusal::UnknownSession)?;
     let session = site.sessions.find((SessionKind::Sse, audience), &id)?.ok_or(Refusal::UnknownSession)?;
-    let (body, memory) = read_body(body, &site.settings, &site.body_budget).await?;
+    let budgets = (&site.body_budget, Some(session.body_budget()));
+    let (body, memory) = read_body(body, &site.settings, budgets).await?;
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(InboundMessage { message, post: None }));
     let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;

@@ -8,18 +8,20 @@ use bowline_proto::server::http::PostRefusal;
 use bowline_proto::server::modern;
 use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
-use bowline_proto::wire::{Id, Message, RpcError, code, method};
+use bowline_proto::server::requests::Turn;
+use bowline_proto::wire::{Id, Json, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::end_session::EndSession;
 use super::event_body::{EventBody, StreamReader};
-use super::post::{Post, dropped_error, wait_for_first};
+use super::post::{Post, wait_for_first};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::site::Site;
 use super::ticket::PostTicket;
 use crate::audience::Audience;
+use crate::given_up::given_up;
 use crate::link::HostLink;
 use crate::open_request::OpenRequest;
 use crate::stateless::{StatelessRequest, check};
@@ -56,9 +58,12 @@ pub(crate) async fn serve_stateless(
         return Err(Refusal::Accept);
     }
     let permit = admit(site, &id)?;
+    let name = client.client_info.as_ref().map_or("", Json::as_str);
+    let slot = site.sessions.admission().stateless_host(&audience, name).admit();
+    let slot = slot.map_err(|error| Refusal::Limit(Some(id.clone()), error))?;
     let session = site.sessions.begin_stateless(audience.clone(), &site.settings);
     // GW-09: however this ends, the request ends with it.
-    let end = EndSession::new(Arc::clone(&session), Some(permit));
+    let end = EndSession::new(Arc::clone(&session), Some(permit)).with_slot(slot);
     let link = HostLink::on_http(&session);
     let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
     let reader = session.with_streams(|streams| streams.open_post(1, format));
@@ -76,9 +81,9 @@ pub(crate) async fn serve_stateless(
     Ok(match wait_for_first(site, &reader, accepted).await {
         FirstEvents::Responses(events) => match &*events {
             [event] => reply::json(session.status(), event.data.clone()),
-            _ => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+            _ => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         },
-        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &dropped_error()),
+        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::server::event_streams::{RequestEnd, StreamId};
-use bowline_proto::server::session_journal::JournalEntry;
+use bowline_proto::server::session_journal::{JournalEntry, without_params};
 use bytes::Bytes;
 
 use super::journal::SessionJournal;
 use super::session::HttpSession;
 
-/// Largest POST that is recorded. A larger one is answered as ever, but not after a restart.
+/// Largest POST that is recorded with its params. Of a larger one only the ids and methods are.
 const MAX_RECORDED_BODY: usize = 1024 * 1024;
 
 /// Ties a request of the host to the stream of its POST. Dropping it ends the request, so that the
@@ -58,22 +58,31 @@ impl PostTicket {
         self.is_repeated
     }
 
+    /// Whether the request is what an earlier process knew of the session.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.is_repeated || self.stream == StreamId::NONE
+    }
+
     /// Records the request, if its session is recorded and the host can come back for its response.
     pub(crate) async fn record(&self) {
         let (Some(journal), Some(body)) = (self.session.journal(), &self.body) else { return };
-        if body.len() > MAX_RECORDED_BODY || self.is_recorded.load(Ordering::Relaxed) {
+        if self.is_recorded.load(Ordering::Relaxed) || !self.session.can_resume(self.stream) {
             return;
         }
-        if !self.session.can_resume(self.stream) {
+        let body = if body.len() > MAX_RECORDED_BODY { without_params(body) } else { body.clone() };
+        if body.len() > MAX_RECORDED_BODY {
+            // So many requests in one POST are those of no host that means well.
             return;
         }
-        let entry = JournalEntry::Open { stream: self.stream, body: body.clone() };
+        let entry = JournalEntry::Open { stream: self.stream, body };
         if journal.append(&entry).await {
             self.is_recorded.store(true, Ordering::Relaxed);
             // The host gets an event id only for what is recorded.
             self.session.begin_stream(self.stream);
         } else {
-            tracing::warn!("a call was not recorded before it is executed");
+            // The call is served all the same: its host gets a response unless this process ends too, and
+            // with a full disk nothing could be called any more.
+            tracing::debug!("a call was not recorded before it is executed");
         }
     }
 
@@ -82,6 +91,11 @@ impl PostTicket {
         if let Some(journal) = self.recorded_in() {
             journal.append_later(&JournalEntry::Response { stream: self.stream, data: data.clone() });
         }
+    }
+
+    /// Where the session is recorded, if it is.
+    pub(crate) fn journal(&self) -> Option<&SessionJournal> {
+        self.session.journal()
     }
 
     fn recorded_in(&self) -> Option<&SessionJournal> {

@@ -3,6 +3,7 @@
 mod client;
 mod event_streams;
 mod guard;
+mod host_limits;
 mod http_client;
 mod limits;
 mod oauth;

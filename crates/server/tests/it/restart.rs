@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::http_client::{HttpClient, TestEvent, soon};
-use crate::test_server::{Report, TestServer, notification, request, result};
+use crate::test_server::{Report, TestServer, initialize, notification, request, result};
 
 /// Remembers sessions in memory, for several listeners in turn.
 #[derive(Clone, Debug, Default)]
@@ -21,18 +21,27 @@ pub(crate) struct Memory {
     touches: Arc<AtomicUsize>,
     /// Whether appending fails.
     is_full: Arc<AtomicBool>,
+    /// Whether a session without a record has no journal, as in a folder of files.
+    needs_record: bool,
+    /// Held while records are neither saved nor removed, as if by a slow disk.
+    disk: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl SessionStore for Memory {
-    fn save(&self, session: &str, record: Vec<u8>, _: Duration) {
-        self.sessions.lock().entry(session.to_owned()).or_default().record = record;
+    fn save(&self, session: &str, record: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
+        let session = session.to_owned();
+        self.change(move |sessions| sessions.entry(session).or_default().record = record)
     }
 
     fn append(&self, session: &str, entry: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
         if self.is_full.load(Ordering::Relaxed) {
             return Box::pin(ready(Err("the disk is full".to_owned())));
         }
-        self.sessions.lock().entry(session.to_owned()).or_default().journal.push(entry);
+        let mut sessions = self.sessions.lock();
+        if self.needs_record && !sessions.contains_key(session) {
+            return Box::pin(ready(Err("the session has no file".to_owned())));
+        }
+        sessions.entry(session.to_owned()).or_default().journal.push(entry);
         Box::pin(ready(Ok(())))
     }
 
@@ -40,8 +49,9 @@ impl SessionStore for Memory {
         self.touches.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn remove(&self, session: &str) {
-        self.sessions.lock().remove(session);
+    fn remove(&self, session: &str) -> SessionStoreFuture<()> {
+        let session = session.to_owned();
+        self.change(move |sessions| drop(sessions.remove(&session)))
     }
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
@@ -55,6 +65,23 @@ impl SessionStore for Memory {
 }
 
 impl Memory {
+    /// Changes something as soon as the disk is not held, whether it is waited for or not.
+    fn change(
+        &self,
+        work: impl FnOnce(&mut HashMap<String, StoredSession>) + Send + 'static,
+    ) -> SessionStoreFuture<()> {
+        let Ok(_disk) = self.disk.try_lock() else {
+            let (disk, sessions) = (Arc::clone(&self.disk), Arc::clone(&self.sessions));
+            let changed = tokio::spawn(async move {
+                let _disk = disk.lock().await;
+                work(&mut sessions.lock());
+            });
+            return Box::pin(async { changed.await.map_err(|error| error.to_string()) });
+        };
+        work(&mut self.sessions.lock());
+        Box::pin(ready(Ok(())))
+    }
+
     async fn start(&self) -> TestServer {
         TestServer::start_with(HttpSettings::new().with_session_store(Arc::new(self.clone()))).await
     }
@@ -285,4 +312,94 @@ async fn a_session_that_has_not_ended_is_kept() {
     let server = TestServer::start_with(settings).await;
     begin(&memory, &server).await;
     memory.wait_until(|_| memory.touches.load(Ordering::Relaxed) > 0).await;
+}
+
+/// A host that has the answer to `initialize` can rely on its session, and one that has the answer to
+/// DELETE on its end, however suddenly the process ends after that.
+#[tokio::test]
+async fn answers_about_a_session_wait_until_they_are_recorded() {
+    let memory = Memory::default();
+    let server = memory.start().await;
+    let disk = Arc::clone(&memory.disk).lock_owned().await;
+    let client = server.client.clone();
+    let mut beginning = tokio::spawn(async move { client.post(&initialize("2025-11-25")).await });
+    // Another exchange with the listener shows that the answer would have come by now.
+    for _ in 0..20 {
+        server.client.send("GET", "/healthz", "").await;
+    }
+    assert!(!beginning.is_finished(), "the record is not saved yet");
+    drop(disk);
+    let reply = soon(&mut beginning).await.unwrap();
+    assert_eq!(memory.only_record()["revision"], "2025-11-25");
+    let host = server.client.with("mcp-session-id", reply.header("mcp-session-id").unwrap());
+    let disk = Arc::clone(&memory.disk).lock_owned().await;
+    let ending = tokio::spawn(async move { host.delete().await.status });
+    for _ in 0..20 {
+        server.client.send("GET", "/healthz", "").await;
+    }
+    assert!(!ending.is_finished(), "the record is not removed yet");
+    drop(disk);
+    assert_eq!(soon(ending).await.unwrap(), 204);
+    assert!(memory.sessions.lock().is_empty());
+}
+
+/// Of a call with much data its id and method are recorded, which is all that the next process needs.
+#[tokio::test]
+async fn a_large_request_is_recorded_too() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    let call = request(7, "record", json!({"data": "x".repeat(2 * 1024 * 1024)}));
+    let mut events = host.post(&call).await.expect_events();
+    let begun = events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    assert!(memory.sessions.lock().values().all(|session| session.journal[0].len() < 100));
+    first.kill().await;
+    let second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let mut resumed = host.with("last-event-id", &begun.id).get().await.expect_events();
+    assert_eq!(resumed.message().await, result(7, json!({"repeated": true})));
+}
+
+/// Somebody may clean up the folder of the sessions while they are in use.
+#[tokio::test]
+async fn a_session_whose_record_was_removed_is_recorded_again() {
+    let memory = Memory { needs_record: true, ..Memory::default() };
+    let server = memory.start().await;
+    let host = begin(&memory, &server).await;
+    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    memory.sessions.lock().clear();
+    let mut events = host.post(&request("next", "record_and_hang", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    assert_eq!(memory.only_record()["revision"], "2025-11-25");
+    let sessions = memory.sessions.lock();
+    let journal = &sessions.values().next().unwrap().journal;
+    for id in ["open", "next"] {
+        assert!(journal.iter().any(|entry| String::from_utf8_lossy(entry).contains(id)), "{id}");
+    }
+}
+
+/// The store drops the oldest entries also when they are few and large.
+#[tokio::test]
+async fn an_open_request_is_recorded_again_after_a_mebibyte() {
+    let memory = Memory::default();
+    let server = memory.start().await;
+    let host = begin(&memory, &server).await;
+    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let data = "x".repeat(600 * 1024);
+    for (id, entries) in [(0, 1 + 2), (1, 1 + 4 + 1)] {
+        let mut events = host.post(&request(id, "record", json!({"data": data}))).await.expect_events();
+        events.next().await.unwrap();
+        assert_eq!(events.message().await, result(id, json!({"repeated": false})));
+        // The second one is 1,200 KiB after the request that is open.
+        memory.wait_for_entries(entries).await;
+    }
+    let sessions = memory.sessions.lock();
+    let journal = &sessions.values().next().unwrap().journal;
+    let is_open = |entry: &&Vec<u8>| String::from_utf8_lossy(entry).contains("record_and_hang");
+    assert_eq!(journal.iter().filter(is_open).count(), 2);
 }

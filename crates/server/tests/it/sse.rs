@@ -14,7 +14,7 @@ async fn start() -> TestServer {
 }
 
 /// Opens a stream and returns it with the endpoint for messages.
-async fn open(client: &HttpClient) -> (EventReader, String) {
+pub(crate) async fn open(client: &HttpClient) -> (EventReader, String) {
     let mut events = client.send("GET", "/sse", "").await.expect_events();
     let endpoint = events.endpoint().await;
     let id = endpoint.strip_prefix("/messages?session=").unwrap_or_else(|| panic!("{endpoint}"));
@@ -22,7 +22,7 @@ async fn open(client: &HttpClient) -> (EventReader, String) {
     (events, endpoint)
 }
 
-async fn post(client: &HttpClient, endpoint: &str, message: &Value) {
+pub(crate) async fn post(client: &HttpClient, endpoint: &str, message: &Value) {
     assert_eq!(client.send("POST", endpoint, &message.to_string()).await.status, 202);
 }
 

@@ -38,6 +38,7 @@ impl DaemonKey {
         ExecutableFile::of_this_process().hash(&mut hasher);
         servers.hash(&mut hasher);
         views.hash(&mut hasher);
+        settings.layers().ok().map(bowline_settings::Layers::serve).hash(&mut hasher);
         args.prefix.hash(&mut hasher);
         settings.login_settings().hash_into(&mut hasher);
         relevant_variables(std::env::vars_os(), programs).hash(&mut hasher);

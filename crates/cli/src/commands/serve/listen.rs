@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 
 #[cfg(unix)]
 use super::activation::{self, GivenSocket};
+use super::limits;
 use super::oauth;
 use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
@@ -36,7 +37,7 @@ pub(super) async fn open(
 ) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
-    let mut http = http_settings(args, has_processes);
+    let mut http = limits::apply(http_settings(args, has_processes), &limits::configured(settings)?);
     if let Some(sessions) = serve_sessions::open(settings).await {
         http = http.with_session_store(sessions);
     }

@@ -6,26 +6,94 @@ use std::time::Duration;
 
 use bowline::config::Environment;
 
-use crate::args::UnitKind;
+use crate::args::{ListenArgs, UnitKind};
 use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::print::write_stdout_bytes;
+use crate::settings::Settings;
 
 /// What a service manager runs.
-pub(super) struct Service<'a> {
-    pub(super) program: &'a Path,
-    pub(super) args: &'a [String],
+struct Service<'a> {
+    program: &'a Path,
+    args: &'a [String],
     /// Where servers that are programs are searched for: the service manager knows of fewer places
     /// than the shell of its user.
-    pub(super) path: Option<&'a str>,
+    path: Option<&'a str>,
     /// What relative paths in the arguments begin at.
-    pub(super) folder: Option<&'a Path>,
+    folder: Option<&'a Path>,
     /// How long open calls get to end, and then some.
-    pub(super) stop_timeout: Duration,
+    stop_timeout: Duration,
     /// The address or path that hosts connect to.
-    pub(super) socket: &'a str,
+    socket: &'a str,
+}
+
+/// Prints how a service manager runs the command that was given.
+pub(super) fn print_command(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outcome {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::usage(format!("it is not known where this program is: {error}")))?;
+    let path = settings.env.var("PATH");
+    let given: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into()).collect();
+    let args = without_print_unit(&given);
+    if let Some(arg) = args.iter().find(|arg| arg.chars().any(char::is_control)) {
+        return Err(Failure::usage(format!("a service manager cannot be given the argument {arg:?}")));
+    }
+    let folder = std::env::current_dir().ok();
+    let socket = listen_address(listen, folder.as_deref());
+    if has_unwritable_path(&program, folder.as_deref(), &socket) {
+        return Err(Failure::usage("a service manager cannot be given a path with `$` or `\\` in it"));
+    }
+    let service = Service {
+        program: &program,
+        args: &args,
+        path: path.as_deref(),
+        folder: folder.as_deref(),
+        stop_timeout: listen.drain.saturating_add(STOP_TIME),
+        socket: &socket,
+    };
+    write_stdout_bytes(print(kind, &service).as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+/// What hosts connect to, in the words of systemd.
+fn listen_address(listen: &ListenArgs, folder: Option<&Path>) -> String {
+    #[cfg(unix)]
+    if let Some(path) = &listen.socket {
+        return folder.unwrap_or(Path::new("/")).join(path).display().to_string();
+    }
+    let _ = folder;
+    listen.address.to_string()
+}
+
+/// How long everything takes that is done after open calls have ended: processes of servers are given
+/// some seconds to end.
+const STOP_TIME: Duration = Duration::from_secs(20);
+
+/// The arguments without `--print-unit` and its value.
+fn without_print_unit(args: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == "--print-unit" {
+            args.next();
+        } else if !arg.starts_with("--print-unit=") {
+            kept.push(arg.clone());
+        }
+    }
+    kept
+}
+
+/// Whether there is a path that systemd has no way to write.
+fn has_unwritable_path(program: &Path, folder: Option<&Path>, socket: &str) -> bool {
+    let program = program.to_string_lossy();
+    let folder = folder.map(Path::to_string_lossy).unwrap_or_default();
+    // A character in place of what is no text.
+    let is_odd = |path: &str| path.contains(['\\', '\u{fffd}']);
+    program.contains('$') || [&*program, &*folder, socket].into_iter().any(is_odd)
 }
 
 /// The file for a service manager.
-pub(super) fn print(kind: UnitKind, service: &Service<'_>) -> String {
+fn print(kind: UnitKind, service: &Service<'_>) -> String {
     match kind {
         UnitKind::Systemd => systemd(service),
         UnitKind::SystemdSocket => systemd_socket(service),
@@ -225,6 +293,24 @@ mod tests {
                         <key>WorkingDirectory</key>\n  <string>/a&amp;b</string>\n  <key>ExitTimeOut</key>\n  \
                         <integer>45</integer>\n  <key>RunAtLoad";
         assert!(plist.contains(expected), "{plist}");
+    }
+
+    #[test]
+    fn paths_that_cannot_be_written_are_refused() {
+        let is_refused = |program: &str, folder: &str, socket: &str| {
+            has_unwritable_path(Path::new(program), Some(Path::new(folder)), socket)
+        };
+        assert!(!is_refused("/opt/b %'\"/bowline", "/my $HOME", "/run/b$.sock"));
+        assert!(!has_unwritable_path(Path::new("/bowline"), None, "127.0.0.1:7355"));
+        for (program, folder, socket) in [
+            ("/opt/$b/bowline", "/", "s"),
+            ("/opt/b\\/bowline", "/", "s"),
+            ("/bowline", "/a\\b", "s"),
+            ("/bowline", "/", "/run/a\\b.sock"),
+            ("/bowline", "/\u{fffd}", "s"),
+        ] {
+            assert!(is_refused(program, folder, socket), "{program} {folder} {socket}");
+        }
     }
 
     #[cfg(target_os = "linux")]

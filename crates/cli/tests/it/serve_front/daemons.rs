@@ -10,12 +10,12 @@ use crate::connect::host::TEST_TIMEOUT;
 use crate::context::{Context, to_pid};
 
 /// The daemons that were started in a home. Those that run are killed when this is dropped.
-pub(super) struct Daemons {
+pub(crate) struct Daemons {
     folder: PathBuf,
 }
 
 impl Daemons {
-    pub(super) fn of(context: &Context) -> Self {
+    pub(crate) fn of(context: &Context) -> Self {
         Self { folder: context.path(RUN_FOLDER) }
     }
 

@@ -1,5 +1,7 @@
 //! Calls: each reaches its server, under the server's own name, and comes back as it was.
 
+use std::time::Duration;
+
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
 
@@ -71,9 +73,24 @@ async fn calls_of_a_host_that_is_stopped_are_canceled() {
     host.send_request("c", "tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
     let call = one.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     host.stop();
-    assert_eq!(host.close().await, [Value::Null; 0]);
+    let answers = host.close().await;
+    let facts = json!({"cause": "closed", "execution": "unknown"});
+    assert_eq!((answers.len(), &answers[0]["id"]), (1, &json!("c")), "{answers:?}");
+    assert_eq!(answers[0]["error"]["data"]["bowline"], facts);
     assert_eq!(one.cancellations(), [call.body["id"].clone()]);
     assert_eq!(one.sessions().len(), 0, "the session was ended on the server");
+}
+
+/// A server that is slow to begin a session is left with none.
+#[tokio::test]
+async fn a_session_that_a_server_is_about_to_begin_is_ended() {
+    let slow = testkit::Fault::delay(Duration::from_millis(1_500)).on("initialize");
+    let one = testkit::server().legacy().tool("echo").fault(slow).run().await;
+    // The host is answered before the server has answered, and leaves.
+    let host = TestHost::join_with(&gateway([at("one", &one)]), json!({})).await;
+    assert_eq!(one.initialize_count(), 1);
+    host.close().await;
+    assert_eq!((one.sessions().len(), one.count("DELETE")), (0, 1));
 }
 
 /// GW-14: two hosts with the same ids do not hear of each other.

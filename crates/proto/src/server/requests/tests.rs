@@ -148,3 +148,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn requests_without_a_response_are_taken_in_their_order() {
+    let mut requests = Requests::<u64>::default();
+    let ids = [Id::from(7), Id::from_string("a\"\u{e9}"), Id::from(3)];
+    let keys = ids.clone().map(|id| requests.open(&id, 0).unwrap());
+    assert!(requests.answer(keys[0]));
+    for number in 0..MAX_RUNNING_REQUESTS as u64 - 3 {
+        let key = requests.open(&Id::from(100 + number), 0).unwrap();
+        assert!(requests.answer(key));
+    }
+    requests.open(&Id::from(4), 0).unwrap();
+    let expected =
+        [(ids[1].clone(), Turn::Running), (ids[2].clone(), Turn::Running), (Id::from(4), Turn::Waiting)];
+    assert_eq!(requests.take_unanswered(), expected);
+    assert_eq!(requests.take_unanswered(), []);
+    assert!(!requests.answer(keys[1]), "it is answered by whoever took it");
+}

@@ -1,0 +1,141 @@
+//! [`Quota`]: how many requests may be open at once, and how many may come in a time.
+//!
+//! It has no clock: the time is an argument.
+
+mod token_bucket;
+
+use std::time::{Duration, Instant};
+
+pub use token_bucket::{Rate, TokenBucket};
+
+/// What a host, or all hosts of one identity, may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaLimits {
+    /// How many requests may be open at once.
+    pub in_flight: usize,
+    /// How fast requests may come. `None`: as fast as they are answered.
+    pub rate: Option<Rate>,
+}
+
+/// The open requests of a host, or of all hosts of one identity, and those that came lately.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    limit: usize,
+    in_flight: usize,
+    bucket: Option<TokenBucket>,
+}
+
+/// Why a request is not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaExcess {
+    /// As many requests are open as may be. One of them must end first.
+    InFlight {
+        /// How many may be.
+        limit: usize,
+    },
+    /// Requests come too fast. One is admitted after this time, if no other comes first.
+    Rate {
+        /// The time to wait.
+        wait: Duration,
+    },
+}
+
+impl Quota {
+    /// Begins with no request.
+    pub fn new(limits: QuotaLimits) -> Self {
+        Self { limit: limits.in_flight, in_flight: 0, bucket: limits.rate.map(TokenBucket::new) }
+    }
+
+    /// Whether a request that comes now can be admitted. It changes nothing.
+    pub fn check(&self, now: Instant) -> Result<(), QuotaExcess> {
+        if self.in_flight >= self.limit {
+            return Err(QuotaExcess::InFlight { limit: self.limit });
+        }
+        match self.bucket.as_ref().and_then(|bucket| bucket.wait(now)) {
+            Some(wait) => Err(QuotaExcess::Rate { wait }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a request that [`Quota::check`] admits. It is open until [`Quota::release`].
+    pub fn take(&mut self, now: Instant) {
+        self.in_flight += 1;
+        if let Some(bucket) = &mut self.bucket {
+            // Whoever takes without a check counts all the same.
+            let _ = bucket.take(now);
+        }
+    }
+
+    /// Ends a request.
+    pub fn release(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// How many requests are open.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether it is as if it had just begun, so that nothing is lost with it.
+    pub fn is_unused(&self, now: Instant) -> bool {
+        self.in_flight == 0 && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
+    }
+}
+
+impl QuotaLimits {
+    /// The limits of `count` hosts together.
+    #[must_use]
+    pub fn times(self, count: u32) -> Self {
+        Self {
+            in_flight: self.in_flight.saturating_mul(count as usize),
+            rate: self.rate.map(|rate| rate.times(count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(in_flight: usize, rate: Option<(u32, u32)>) -> Quota {
+        let rate = rate.map(|(per_second, burst)| Rate::new(per_second, burst).unwrap());
+        Quota::new(QuotaLimits { in_flight, rate })
+    }
+
+    #[test]
+    fn a_request_is_admitted_when_another_has_ended() {
+        let now = Instant::now();
+        let mut quota = quota(2, None);
+        for _ in 0..2 {
+            assert_eq!(quota.check(now), Ok(()));
+            quota.take(now);
+        }
+        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 2 }));
+        quota.release();
+        assert_eq!((quota.check(now), quota.in_flight()), (Ok(()), 1));
+        assert!(!quota.is_unused(now));
+        quota.release();
+        assert!(quota.is_unused(now));
+    }
+
+    #[test]
+    fn a_rate_is_remembered_after_its_requests_have_ended() {
+        let now = Instant::now();
+        let mut quota = quota(10, Some((4, 1)));
+        quota.take(now);
+        quota.release();
+        let wait = Duration::from_millis(250);
+        assert_eq!(quota.check(now), Err(QuotaExcess::Rate { wait }));
+        assert!(!quota.is_unused(now));
+        assert_eq!(quota.check(now + wait), Ok(()));
+        assert!(quota.is_unused(now + wait));
+    }
+
+    #[test]
+    fn limits_of_several_hosts_are_their_sum() {
+        let one = QuotaLimits { in_flight: 3, rate: Rate::new(5, 7) };
+        assert_eq!(one.times(4), QuotaLimits { in_flight: 12, rate: Rate::new(20, 28) });
+        let most = QuotaLimits { in_flight: usize::MAX, rate: Rate::new(u32::MAX, u32::MAX) };
+        assert_eq!(most.times(4), most);
+    }
+}

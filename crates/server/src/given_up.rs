@@ -1,0 +1,20 @@
+//! The error for a request that nobody serves any more.
+
+use bowline_proto::server::UNREACHABLE;
+use bowline_proto::server::requests::Turn;
+use bowline_proto::wire::{Json, RpcError};
+
+/// The error for a request that whoever served it has dropped, in the form in which a gateway reports
+/// a server that failed. One that still waited for its turn was not executed.
+pub(crate) fn given_up(turn: Turn) -> RpcError {
+    let (told, data) = match turn {
+        Turn::Running => {
+            ("the server may have executed it", r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#)
+        }
+        Turn::Waiting => {
+            ("it was not executed", r#"{"bowline":{"cause":"closed","execution":"not_executed"}}"#)
+        }
+    };
+    let message = format!("bowline: the request was given up ({told})");
+    RpcError { code: UNREACHABLE, message, data: Some(Json::parse(data).expect("it is JSON")) }
+}
