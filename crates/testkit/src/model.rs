@@ -181,7 +181,7 @@ impl Conversation {
             self.current = Some(call);
             return Some(turn);
         }
-        self.is_finished.then(|| ModelTurn::Text("done"))
+        self.is_finished.then_some(ModelTurn::Text("done"))
     }
 }
 
