@@ -63,6 +63,8 @@ impl HostProgram {
                 command.env("ANTHROPIC_BASE_URL", model).env("ANTHROPIC_API_KEY", "none");
                 // The model is offered all tools, and need not search for them.
                 command.env("ENABLE_TOOL_SEARCH", "false");
+                // A loaded machine starts servers slowly. In milliseconds.
+                command.env("MCP_TIMEOUT", "60000");
                 command.env("DISABLE_AUTOUPDATER", "1").env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
             }
             Self::Codex => {
@@ -111,7 +113,7 @@ impl HostProgram {
         match (self, target) {
             (Self::Opencode, Target::Command { program, args }) => {
                 let command = std::iter::once(program).chain(args).collect::<Vec<_>>();
-                json!({"type": "local", "command": command})
+                json!({"type": "local", "command": command, "timeout": 60_000})
             }
             (Self::Opencode, Target::Url { url, token }) => {
                 json!({"type": "remote", "url": url, "headers": headers(token), "oauth": false})
@@ -131,7 +133,8 @@ impl HostProgram {
     }
 }
 
-/// Returns the configuration of Codex, which is TOML. JSON texts and lists of texts are valid there too.
+/// Returns the configuration of Codex, which is TOML. JSON texts and lists of texts are valid there too. Codex waits for
+/// a server that is required, however long it takes to start; otherwise the first turn can be without its tools.
 fn codex_config(target: &Target, model: &str) -> String {
     let server = match target {
         Target::Command { program, args } => {
@@ -145,12 +148,13 @@ fn codex_config(target: &Target, model: &str) -> String {
         }
     };
     format!(
+        // A loaded machine starts servers slowly.
         "model = 'knots'\nmodel_provider = 'knots'\napproval_policy = 'never'\n\
          sandbox_mode = 'danger-full-access'\ncheck_for_update_on_startup = false\n\
          [analytics]\nenabled = false\n\
          [model_providers.knots]\nname = 'knots'\nbase_url = '{model}/v1'\nwire_api = 'responses'\n\
          env_key = 'KNOTS_API_KEY'\n\
-         [mcp_servers.{SERVER}]\n{server}"
+         [mcp_servers.{SERVER}]\nstartup_timeout_sec = 60\nrequired = true\n{server}"
     )
 }
 
