@@ -232,7 +232,7 @@ fn resource_metadata_urls(server: &Url, named: Option<&Url>) -> Vec<Url> {
 }
 
 /// The addresses of an issuer's metadata, in order (AD-05).
-fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
+pub(crate) fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().strip_suffix('/').unwrap_or(issuer.path());
     let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),

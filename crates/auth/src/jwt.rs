@@ -44,6 +44,24 @@ pub(crate) enum Algorithm {
     PS512,
 }
 
+impl Algorithm {
+    /// The algorithm of this name. EdDSA has a second one (RFC 9864).
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "ES256" => Self::ES256,
+            "ES384" => Self::ES384,
+            "EdDSA" | "Ed25519" => Self::EdDSA,
+            "RS256" => Self::RS256,
+            "RS384" => Self::RS384,
+            "RS512" => Self::RS512,
+            "PS256" => Self::PS256,
+            "PS384" => Self::PS384,
+            "PS512" => Self::PS512,
+            _ => return None,
+        })
+    }
+}
+
 /// The header of a JWT.
 #[derive(Debug, Serialize)]
 pub(crate) struct Header {
@@ -154,6 +172,12 @@ impl Signer {
         let message = format!("{head}.{}", part(serde_json::to_vec(claims)));
         let signature = BASE64_URL_SAFE_NO_PAD.encode(self.pair.sign(message.as_bytes(), self.algorithm));
         format!("{message}.{signature}")
+    }
+
+    /// Signs a message that is no JWT yet.
+    #[cfg(test)]
+    pub(crate) fn sign_bytes(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message, self.algorithm)
     }
 
     /// The public half, in the encoding of its kind of key.
@@ -276,4 +300,4 @@ fn setup_error(what: String) -> AuthError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,6 +14,7 @@
 //! | `grant` | how tokens are obtained, one file per grant |
 //! | `dpop` | binding of tokens to a key |
 //! | `jwt` | signing of assertions and proofs |
+//! | `access_token` | verification of tokens that others present to us, as a resource server |
 //! | `listener` | the loopback listener that the browser is redirected to |
 //! | `login` | a complete login with a person |
 //! | `revoke` | token revocation |
@@ -29,6 +30,7 @@
 //! Everything that a server or an authorization server sends is treated as hostile until it is
 //! checked.
 
+mod access_token;
 mod account;
 mod authorization_response;
 mod challenge;
@@ -67,6 +69,7 @@ mod testing;
 mod tokens;
 mod watch;
 
+pub use access_token::{AccessTokenVerifier, TokenDefect, TokenRejection, VerifiedToken};
 pub use account::{Account, AccountState, accounts};
 pub use challenge::missing_scopes;
 pub use client::{ClientOrigin, OAuthClient};

@@ -195,10 +195,13 @@ const STDERR_LINES: usize = 10;
 
 fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &CommandLine) -> Report {
     let connecting = error.method() == CONNECT_METHOD;
+    // The command ends here, so there is no next attempt.
+    let mut shown = fault.clone();
+    shown.evidence.next_step = None;
     let message = if connecting {
-        format!("cannot connect to `{}`: {fault}", error.server())
+        format!("cannot connect to `{}`: {shown}", error.server())
     } else {
-        format!("{} on `{}` failed: {fault}", error.method(), error.server())
+        format!("{} on `{}` failed: {shown}", error.method(), error.server())
     };
     let mut report = Report::new(exit_for_cause(&fault.cause), message).with_call(error);
     let transport = server.transport.as_str();

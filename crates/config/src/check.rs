@@ -15,7 +15,7 @@ use crate::view::View;
 #[cfg(feature = "files")]
 pub(crate) use auth::{
     authorize_param, credential, database, is_loopback, issuer, label, metadata_url, private_key, redirect,
-    resource, scope, secure_url,
+    resource, resource_scope, scope, secure_url, served_resource,
 };
 
 /// Why a value cannot be used. The value itself is never part of the message.
@@ -82,6 +82,10 @@ pub enum InvalidValue {
     Scope,
     /// A malformed resource identifier.
     Resource,
+    /// A URL that hosts cannot reach a gateway by.
+    ServedResource,
+    /// `offline_access` as a scope of a resource: hosts request it from the issuer for themselves.
+    OfflineAccess,
     /// A parameter that the login itself sets.
     ReservedParam,
     /// Not a private key, or an encrypted one.
@@ -123,6 +127,8 @@ impl fmt::Display for InvalidValue {
             Self::Redirect => "must be an https URL, or an http URL on this machine, without fragment",
             Self::Scope => "a scope is made of visible ASCII characters without quotation marks and backslashes",
             Self::Resource => "must be an absolute URI without fragment",
+            Self::ServedResource => "must be a URL as hosts write it: https, or on this machine, without query, fragment and credentials",
+            Self::OfflineAccess => "is no scope of a resource: hosts request it from the issuer for themselves",
             Self::ReservedParam => "is set by the login itself",
             Self::PrivateKey => "must be a private key in PEM, and not encrypted",
             Self::Database => "must be a URL that begins with redis://, rediss://, valkey://, valkeys:// or unix://",

@@ -13,6 +13,7 @@ use crate::problem::Problem;
 #[cfg(feature = "files")]
 use crate::problem::ProblemKind;
 use crate::sampling::Sampling;
+use crate::serve::ServeSettings;
 use crate::server::Server;
 use crate::store::StoreConfig;
 use crate::view::View;
@@ -42,6 +43,9 @@ pub struct Config {
     /// The views of a gateway, by name. Only the user's file has them: a project's view could show
     /// more under the name of a view that the user made to show less.
     pub views: BTreeMap<String, View>,
+    /// How a gateway serves hosts, unless a problem [hides it](crate::Problem::hides_serve_config).
+    /// Only the user's file has it: a project could let others in.
+    pub serve: ServeSettings,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -110,8 +114,8 @@ impl Config {
     /// An entry that the project left out hides the user's as well, because the user's server of
     /// that name is not the one that was asked for. Hooks for all servers add up, the user's first,
     /// and apply to the servers of both. Sampling, elicitation, roots and auth settings of the
-    /// project replace the user's as a whole, for the same reason. The store and the views are the
-    /// user's alone: what the project says about them becomes a note.
+    /// project replace the user's as a whole, for the same reason. The store, the views and who is
+    /// served are the user's alone: what the project says about them becomes a note.
     ///
     /// The project's programs run in the folder of its file ([`Config::anchored`]).
     ///
@@ -134,6 +138,7 @@ impl Config {
             auth,
             store: _,
             views: _,
+            serve: _,
             left_out,
             sources,
             notes,
@@ -162,7 +167,8 @@ impl Config {
         let Some(project) = self.sources.last() else { return Vec::new() };
         let store = self.store.is_some().then_some(("store", STORE_NOTE));
         let views = (!self.views.is_empty()).then_some(("views", VIEWS_NOTE));
-        let unused = store.into_iter().chain(views);
+        let serve = (self.serve != ServeSettings::default()).then_some(("serve", SERVE_NOTE));
+        let unused = store.into_iter().chain(views).chain(serve);
         unused.map(|(key, message)| ignored_table_note(project, key, message)).collect()
     }
 }
@@ -194,6 +200,10 @@ const STORE_NOTE: &str = "not used: a project does not set where logins are stor
 /// A view limits what a host can reach. A project could widen it.
 #[cfg(feature = "files")]
 const VIEWS_NOTE: &str = "not used: a project has no views of the servers";
+
+/// A project could let others in.
+#[cfg(feature = "files")]
+const SERVE_NOTE: &str = "not used: a project does not set who is served";
 
 /// Builds the note that a table of a project is ignored.
 #[cfg(feature = "files")]

@@ -8,6 +8,7 @@ mod host;
 mod host_auth;
 mod native;
 mod program;
+mod serve;
 mod transport;
 mod views;
 

@@ -117,6 +117,7 @@ mod sampling;
 #[cfg(feature = "files")]
 mod schema;
 mod secret;
+mod serve;
 mod server;
 mod server_builder;
 #[cfg(feature = "files")]
@@ -151,6 +152,7 @@ pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 #[cfg(feature = "files")]
 pub use schema::json_schema;
 pub use secret::Secret;
+pub use serve::{OAuthResource, ServeSettings};
 pub use server::{Http, Protocol, Server, Share, Timeouts, Tls, Transport};
 pub use server_builder::{HttpServer, IntoServer, StdioServer};
 #[cfg(feature = "files")]

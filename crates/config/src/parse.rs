@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::keys::KeyTable;
 use crate::placeholder::Filler;
 use crate::problem::{Errors, Problem, ProblemKind};
-use crate::raw::{RawElicitation, RawFile, RawView};
+use crate::raw::{RawElicitation, RawFile, RawServe, RawView};
 use crate::report::{Located, Report};
 use crate::resolve::Resolver;
 use crate::source::Source;
@@ -37,6 +37,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
         let hooks = file.hooks.take().map_or_else(Vec::new, |hooks| hooks.value);
         let servers = file.servers.take().map_or_else(Vec::new, |servers| servers.value);
         let views = file.views.take().map_or_else(Vec::new, |views| views.value);
+        let serve = file.serve.take();
         read_global_tables(file, &mut config, &mut report, filler);
         for hook in hooks {
             let mark = report.mark();
@@ -70,7 +71,15 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
             }
             report.leave_server();
         }
+        // A view with a problem of its own is not missing.
+        let known_views = views.iter().map(|(name, _)| name.clone()).collect();
         read_views(views, &mut config, &mut report, filler);
+        let resolve = |resolver: &mut Resolver<'_, '_>, raw: Located<RawServe>| {
+            Some(resolver.resolve_serve(raw, &known_views))
+        };
+        // With a problem in it, nothing of it is used, and whoever serves has to refuse to.
+        let resolver = &mut Resolver { report: &mut report, filler };
+        config.serve = read_table(serve, resolver, resolve).flatten().unwrap_or_default();
     }
     let (problems, notes) = report.finish();
     // A duplicate name, or one whose value is no table, is known only from its problem.
@@ -84,8 +93,18 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 /// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
 /// model, elicitations declined, no roots, default auth settings.
 fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
-    let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, views: _, garbled: _ } =
-        file;
+    let RawFile {
+        servers: _,
+        hooks: _,
+        sampling,
+        elicitation,
+        roots,
+        auth,
+        store,
+        views: _,
+        serve: _,
+        garbled: _,
+    } = file;
     let resolver = &mut Resolver { report, filler };
     config.sampling = read_table(sampling, resolver, Resolver::resolve_sampling).unwrap_or_default();
     let policy = |_: &mut Resolver<'_, '_>, raw: Located<RawElicitation>| Some(raw.value.policy?.value);

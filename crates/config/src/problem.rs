@@ -73,16 +73,24 @@ impl Problem {
     /// not be read that far. [`Config::store`](crate::Config::store) is then `None`, which must not
     /// be taken for the default: logins would be looked for, and stored, in the wrong place.
     pub fn hides_store_config(&self) -> bool {
+        self.hides_table("store")
+    }
+
+    /// Whether it leaves unknown how hosts are to be served: something is wrong with `[serve]`, or the
+    /// text could not be read that far. [`Config::serve`](crate::Config::serve) is then empty, which
+    /// must not be taken for the default: a gateway could let in whom it should not.
+    pub fn hides_serve_config(&self) -> bool {
+        self.hides_table("serve")
+    }
+
+    fn hides_table(&self, name: &str) -> bool {
         let Self { key, kind, server, .. } = self;
         let table = key.split_once('.').map_or(&**key, |(table, _)| table);
         // A misspelled table such as `[stor]` hides it as well.
-        let misspelled = *kind == ProblemKind::UnknownKey && RawFile::suggest(key) == Some(STORE_TABLE);
-        server.is_none() && (key.is_empty() || table == STORE_TABLE || misspelled)
+        let misspelled = *kind == ProblemKind::UnknownKey && RawFile::suggest(key) == Some(name);
+        server.is_none() && (key.is_empty() || table == name || misspelled)
     }
 }
-
-#[cfg(feature = "files")]
-const STORE_TABLE: &str = "store";
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

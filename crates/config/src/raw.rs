@@ -2,6 +2,7 @@
 //! interpreted. Each is defined once; `keys!` says what follows from a definition.
 
 mod auth;
+mod serve;
 mod server_requests;
 mod store;
 mod view;
@@ -20,6 +21,7 @@ use crate::tree;
 pub(crate) use auth::{
     Algorithm, RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawResourceIndicator, RawTokenSource,
 };
+pub(crate) use serve::{RawServe, RawServeOauth};
 pub(crate) use server_requests::{RawElicitation, RawRoots, RawSampling};
 pub(crate) use store::{RawBackend, RawStore};
 pub(crate) use view::RawView;
@@ -56,6 +58,11 @@ keys! {
         /// have no effect.
         #[meant_by("view", "profiles", "profile")]
         views: ViewList,
+
+        /// How `bowline serve` serves hosts. Only the user's own file has it; in a project's file it has
+        /// no effect.
+        #[meant_by("gateway")]
+        serve: Unread<RawServe>,
     }
     explain explain_file_key
 }

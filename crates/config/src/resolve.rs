@@ -6,6 +6,7 @@ mod client;
 mod exposure;
 mod hook;
 mod program;
+mod serve;
 mod server_requests;
 mod store;
 mod transport;

@@ -51,6 +51,7 @@ mod handshake;
 mod host_handler;
 mod host_notifications;
 mod host_queue;
+mod jwt_verifier;
 mod open_calls;
 mod relay;
 mod session_files;
@@ -61,11 +62,13 @@ mod view;
 pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
-    Host, HttpListener, HttpSettings, IdleWatch, RecordCheck, SessionStore, SessionStoreFuture, StoredSession,
+    Host, HttpListener, HttpSettings, IdleWatch, RecordCheck, ResourceServer, SessionStore,
+    SessionStoreFuture, StoredSession, TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
+pub use jwt_verifier::JwtVerifier;
 pub use relay::Relay;
 pub use session_files::SessionFiles;
 pub use stored_sessions::StoredSessions;

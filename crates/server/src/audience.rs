@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::token_verifier::TokenIdentity;
+
 /// Who sends the requests of a host, and which view of the servers they are for. A session is bound to
 /// its audience: a request of another audience does not find it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,12 +24,21 @@ impl Audience {
         Self { principal: Some(Arc::clone(&view)), view: Some(view) }
     }
 
+    /// A host with an access token of this user, whichever token it is.
+    pub(crate) fn of_user(identity: &TokenIdentity, view: Option<Arc<str>>) -> Self {
+        // As JSON, in which no two pairs are the same text, and no character is a control character.
+        let pair = serde_json::json!([identity.issuer(), identity.subject()]);
+        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view }
+    }
+
     /// An audience that was recorded.
     pub(crate) fn recorded(principal: Option<&str>, view: Option<&str>) -> Self {
         Self { principal: principal.map(Arc::from), view: view.map(Arc::from) }
     }
 
-    /// The view whose token the host has. `None` is the general token, or none if none is required.
+    /// The view whose token the host has, or the user whom its access token was issued to: `user:` and
+    /// a JSON array of the issuer and the subject. `None` is the general token, or none if none is
+    /// required.
     pub fn principal(&self) -> Option<&str> {
         self.principal.as_deref()
     }
@@ -38,10 +49,13 @@ impl Audience {
     }
 }
 
-/// A text that no two audiences share.
+/// Begins the principal of a user. No name of a view has a colon in it.
+const USER_PREFIX: &str = "user:";
+
+/// A text that no two audiences share. It has no control characters.
 impl fmt::Display for Audience {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No name of a view has a slash in it, or is empty.
+        // No name of a view has a slash in it, or is empty, so the last slash ends the principal.
         write!(f, "{}/{}", self.principal().unwrap_or_default(), self.view().unwrap_or_default())
     }
 }
@@ -51,14 +65,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn audiences_differ_by_token_and_by_view() {
+    fn audiences_differ_by_token_by_user_and_by_view() {
         let view = |name: &str| Some(Arc::from(name));
+        let user = |issuer: &str, subject: &str, name: Option<&str>| {
+            let identity = TokenIdentity::new(issuer, subject, [""; 0]);
+            Audience::of_user(&identity, name.map(Arc::from))
+        };
         let all = [
             Audience::default(),
             Audience::of_view(view("a")),
             Audience::of_view(view("b")),
             Audience::with_token_of(Arc::from("a")),
             Audience::with_token_of(Arc::from("b")),
+            user("https://i", "a", None),
+            user("https://i", "a", Some("a")),
+            user("https://i", "b", Some("a")),
+            user("https://i", "a/a", None),
+            user("https://i/a", "", None),
+            user("https://i\",\"a", "", None),
+            user("https://i", "\",\"a", None),
+            user("", "https://i", None),
+            user("https://i", "a\nb", None),
+            user("https://i", "a\\nb", None),
         ];
         for (at, one) in all.iter().enumerate() {
             for (other_at, other) in all.iter().enumerate() {
@@ -66,6 +94,7 @@ mod tests {
                 assert_eq!(one.to_string() == other.to_string(), at == other_at);
             }
             assert_eq!(*one, Audience::recorded(one.principal(), one.view()));
+            assert!(!one.to_string().contains(char::is_control), "{one}");
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `GET /sse` | HTTP+SSE, if configured: begins a session with its only event stream |
 //! | `POST /messages` | HTTP+SSE: messages of the host |
 //! | `/mcp/NAME`, `/sse/NAME`, `/messages/NAME` | the same, for the view of this name |
+//! | `GET /.well-known/oauth-protected-resource` | for a resource server: which issuers its tokens come from; also with the path of an endpoint behind it |
 //! | `GET /healthz` | `ok` while the process runs |
 //! | `GET /readyz` | `ok`, or 503 once no new sessions are accepted |
 //!
@@ -30,6 +31,7 @@ mod post;
 mod refusal;
 mod reply;
 mod request_body;
+mod resource_server;
 mod restore;
 mod session;
 mod sessions;
@@ -44,6 +46,7 @@ mod ticket;
 pub use idle_watch::IdleWatch;
 pub use listener::HttpListener;
 pub use request_body::BodyMemory;
+pub use resource_server::ResourceServer;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;

@@ -37,12 +37,14 @@ mod session_store;
 mod stateless;
 mod stdin;
 mod stdout;
+mod token_verifier;
 
 pub use audience::Audience;
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
-pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch};
+pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch, ResourceServer};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 pub use stateless::{StatelessRequest, StatelessRequests};
+pub use token_verifier::{TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture};

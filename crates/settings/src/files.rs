@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_config::{
-    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, Server, Source, View, outline,
-    parse_partial,
+    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, ServeSettings, Server, Source, View,
+    outline, parse_partial,
 };
 use bowline_store::private::refuse_shared_folder;
 
@@ -276,6 +276,16 @@ impl Layers {
         problems.filter(|problem| problem.server.is_none() && problem.key.starts_with("views."))
     }
 
+    /// Returns how hosts are served. A project's file does not say: it could let others in.
+    pub fn serve(&self) -> ServeSettings {
+        self.own_layers().last().map(|layer| layer.config.serve.clone()).unwrap_or_default()
+    }
+
+    /// Returns the problems because of which it is not known how hosts are to be served.
+    pub fn serve_problems(&self) -> impl Iterator<Item = &Problem> {
+        self.own_layers().flat_map(|layer| &layer.problems).filter(|problem| problem.hides_serve_config())
+    }
+
     /// The files that are the user's own.
     fn own_layers(&self) -> impl Iterator<Item = &Layer> {
         self.active.iter().filter(|layer| layer.origin != Origin::Project)
@@ -434,6 +444,25 @@ mod tests {
         assert!(!views["v"].shows_server("b"));
         let problems: Vec<_> = layers.view_problems().map(|problem| problem.key.as_str()).collect();
         assert_eq!(problems, ["views.w.servers[0]"], "a server of the project cannot be named");
+    }
+
+    /// A trusted project cannot let others in.
+    #[test]
+    fn who_is_served_is_said_by_the_users_own_file() {
+        let oauth = |host: &str| {
+            format!("[serve.oauth]\nresource = 'https://{host}/mcp'\nissuers = ['https://{host}']\n")
+        };
+        let both = layers(&oauth("user"), &oauth("project"));
+        assert_eq!(both.serve().oauth.unwrap().resource, "https://user/mcp");
+        assert_eq!(layers("", &oauth("project")).serve(), ServeSettings::default());
+        assert_eq!(both.serve_problems().count(), 0);
+        let broken = layers("[serve.oauth]\nresource = 'x'\n", "[serve.oauth]\nresource = 'x'\n");
+        let problems: Vec<_> = broken.serve_problems().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(problems, ["serve.oauth", "serve.oauth.resource"], "those of the user's own file");
+        let misspelled = layers("[serv.oauth]\nresource = 'x'\n", "");
+        assert_eq!(misspelled.serve_problems().count(), 1);
+        let elsewhere = layers("[servers.a]\nurl = 'x'\n[views.'a.b']\n", "");
+        assert_eq!(elsewhere.serve_problems().count(), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | `register` | `/register` | a client (RFC 7591) |
 //! | `device`, `verify` | `/device`, `/verify` | a device code (RFC 8628), and the page a person opens |
 //! | `revoke` | `/revoke` | an empty body (RFC 7009) |
-//! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | the public key; the account |
+//! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | the current public key; the account |
 
 mod authenticate;
 mod authorize;
@@ -136,7 +136,8 @@ pub(crate) struct AuthCore {
     faults: ArmedFaults<fault::AuthFaultKind>,
     request_log: request_log::RequestLog,
     vault: Mutex<vault::Vault>,
-    key: SigningKey,
+    /// The key that signs, which can be rotated.
+    key: Mutex<Arc<SigningKey>>,
     /// How far the server's clock is ahead, in milliseconds.
     clock_offset_ms: AtomicU64,
 }
@@ -158,7 +159,7 @@ impl AuthCore {
             faults: armed,
             request_log: request_log::RequestLog::default(),
             vault: Mutex::new(vault),
-            key: SigningKey::generate(),
+            key: Mutex::new(Arc::new(SigningKey::generate())),
             clock_offset_ms: AtomicU64::new(0),
         }
     }
@@ -173,6 +174,11 @@ impl AuthCore {
         if script.dpop_nonce {
             self.vault.lock().nonce.get_or_insert_with(jwt::random_text);
         }
+    }
+
+    /// Returns the key that signs now.
+    fn key(&self) -> Arc<SigningKey> {
+        self.key.lock().clone()
     }
 
     /// Returns the issuer for clients that use this origin.

@@ -214,7 +214,7 @@ impl Script {
         self
     }
 
-    /// Hands out no `Mcp-Session-Id`.
+    /// Hands out no `Mcp-Session-Id`. Such a server needs no `initialize` after a restart.
     pub fn sessionless(mut self) -> Self {
         self.http.sessions = false;
         self

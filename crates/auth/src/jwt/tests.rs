@@ -13,7 +13,7 @@ use super::*;
 use crate::testing::{CLIENT_ID, client, discovery};
 
 /// Generated for these tests only. `ring` cannot generate RSA keys.
-const RSA: &str = "-----BEGIN PRIVATE KEY-----
+pub(crate) const RSA: &str = "-----BEGIN PRIVATE KEY-----
 MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDk62HMsfp3do8A
 i5fb565edZ4S1QZUzH0jIjwPstBiBPPr0X4KDY3znhxx1jkMvyqqNq0zvQaHTIAu
 ahMRzG87IWUb+ycBXq5jvNKq8wPzDbCWCgGxjL7HBWbUxMAg17A6Voam2Gx0TYjV
@@ -46,13 +46,13 @@ fn pem(kind: &str, der: &[u8]) -> String {
     format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", BASE64_STANDARD.encode(der))
 }
 
-fn p384() -> String {
+pub(crate) fn p384() -> String {
     let made =
         EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P384_SHA384_FIXED_SIGNING, &SystemRandom::new());
     pem("PRIVATE KEY", made.unwrap().as_ref())
 }
 
-fn ed25519() -> String {
+pub(crate) fn ed25519() -> String {
     pem("PRIVATE KEY", Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap().as_ref())
 }
 

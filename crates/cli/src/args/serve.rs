@@ -109,7 +109,8 @@ pub(crate) struct ListenArgs {
     /// Read the token of hosts from this file, which is made if it is missing
     #[arg(long, value_name = "PATH")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Serve hosts without a token: every program and user on this machine can call your tools
+    /// Serve hosts without a token: every program and user on this machine can call your tools. With
+    /// `[serve.oauth]` in the configuration, hosts need a token of one of its issuers then
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) no_token: bool,
     /// Allow hosts to address it by this name, besides localhost, 127.0.0.1 and [::1]

@@ -14,6 +14,7 @@ mod front;
 #[path = "serve/front_absent.rs"]
 mod front;
 mod listen;
+mod oauth;
 mod reload;
 mod unit;
 mod views;

@@ -47,6 +47,10 @@ mod serve_activation;
 #[cfg(unix)]
 mod serve_front;
 #[cfg(unix)]
+mod serve_grid;
+#[cfg(unix)]
+mod serve_oauth;
+#[cfg(unix)]
 mod serve_reload;
 mod serve_restart;
 #[cfg(unix)]

@@ -201,12 +201,13 @@ async fn the_session_of_a_killed_host_ends_soon() {
     let args = ["serve", "--socket", socket, "--session-idle", "500ms", "--exit-when-idle", "10m"];
     let mut gateway = context.bowline(args).spawn_async().unwrap();
     wait_until(|| std::os::unix::net::UnixStream::connect(socket).is_ok()).await;
-    context.user_config(&format!("[servers.gateway]\nurl = 'http://localhost/mcp'\nsocket = '{socket}'\n"));
-    let mut silent = Host::start_initialized(context.bowline(["connect", "gateway"])).await;
+    let hosts = Context::new();
+    hosts.user_config(&format!("[servers.gateway]\nurl = 'http://localhost/mcp'\nsocket = '{socket}'\n"));
+    let mut silent = Host::start_initialized(hosts.bowline(["connect", "gateway"])).await;
     result_text(&silent.call("counter").await);
     let own = child.processes()[0].pid;
     for _ in 0..2 {
-        let mut killed = Host::start_initialized(context.bowline(["connect", "gateway"])).await;
+        let mut killed = Host::start_initialized(hosts.bowline(["connect", "gateway"])).await;
         result_text(&killed.call("counter").await);
         assert_eq!(running(&child), 2);
         rustix::process::kill_process(to_pid(killed.id()), rustix::process::Signal::KILL).unwrap();

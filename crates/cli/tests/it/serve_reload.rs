@@ -207,6 +207,9 @@ async fn a_project_file_is_used_as_it_is_trusted() {
     assert_eq!(tools(&context, &url), ["counter", "echo"]);
     context.trust_project();
     assert_eq!(gateway.note().await, "the configuration was reloaded: 1 changed (project)");
+    // The tools of before are listed until the server has listed its own.
+    other.wait_for(|received| received.has_method("tools/list"), TEST_TIMEOUT).await;
+    while tools(&context, &url) == ["counter", "echo"] {}
     assert_eq!(tools(&context, &url), ["counter", "slow"]);
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }

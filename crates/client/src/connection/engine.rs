@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::failure::RequestOutcome;
 use super::link::OpenLink;
-use super::options::RequestOrigin;
+use super::options::{LogListener, RequestOrigin};
 use super::progress::{ProgressListener, ProgressTokens};
 use super::{CallOptions, Failure, LiveLink, Wire};
 use crate::clock;
@@ -54,6 +54,7 @@ pub(crate) struct PendingCall {
     progress: Option<ProgressListener>,
     /// Answers what the server asks because of this call.
     handler: Option<Arc<dyn Handler>>,
+    log: Option<Arc<LogListener>>,
     pub(crate) live: Arc<LiveLink>,
     pub(crate) sent: SendState,
 }
@@ -138,13 +139,20 @@ impl Engine {
         limits: Limits,
         answer: oneshot::Sender<RequestOutcome>,
     ) -> Result<(u64, Urgency), Failure> {
-        let (progress, handler) = (options.progress.clone(), options.handler.clone());
+        let (progress, handler, log) =
+            (options.progress.clone(), options.handler.clone(), options.log.clone());
         let sent = match live.wire {
             Wire::EventStream { .. } => SendState::Posting,
             Wire::Pipe(_) | Wire::Http { .. } => SendState::Sent,
         };
-        let waiter =
-            PendingRequest::Call(PendingCall { answer, progress, handler, live: Arc::clone(live), sent });
+        let waiter = PendingRequest::Call(PendingCall {
+            answer,
+            progress,
+            handler,
+            log,
+            live: Arc::clone(live),
+            sent,
+        });
         let now = clock::now();
         let mut state = self.state();
         // The session replaces a link under the same lock, and then fails its calls; a call
@@ -208,6 +216,14 @@ impl Engine {
     pub(crate) fn handler_of_call(&self, id: u64) -> Option<Arc<dyn Handler>> {
         match self.state().calls.get(id) {
             Some(PendingRequest::Call(call)) => call.handler.clone(),
+            _ => None,
+        }
+    }
+
+    /// The listener for log messages of an open call, if it has one.
+    pub(crate) fn log_listener_of_call(&self, id: u64) -> Option<Arc<LogListener>> {
+        match self.state().calls.get(id) {
+            Some(PendingRequest::Call(call)) => call.log.clone(),
             _ => None,
         }
     }

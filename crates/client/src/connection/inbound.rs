@@ -72,7 +72,7 @@ impl Connection {
             Ok(Message::Error { id: None, error }) => {
                 tracing::warn!(server = %self.server.name, %error, "the server reported an error about no request in particular");
             }
-            Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
+            Ok(Message::Notification { method, params }) => self.handle_notification(call, method, params),
             // Servers send neither of these; a program such as `cat` sends ours back. A refusal would
             // come back too, and look like one of the server.
             Ok(Message::Request { id, method, .. })
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    fn handle_notification(self: &Arc<Self>, method: Box<str>, params: Option<Json>) {
+    fn handle_notification(self: &Arc<Self>, call: Option<u64>, method: Box<str>, params: Option<Json>) {
         if *method == *method::PROGRESS {
             self.handle_progress(params);
         } else if *method == *method::CANCELLED {
@@ -131,6 +131,16 @@ impl Connection {
             // internal and is removed (MT-03).
             let params =
                 params.map(|params| without_subscription_id(&params).unwrap_or_else(|| params.detached()));
+            if *method == *method::LOG
+                && let Some(listener) = call.and_then(|call| self.engine.log_listener_of_call(call))
+            {
+                // A listener that panics must not take the connection down.
+                let notify = || listener(params.unwrap_or_else(Json::empty_object));
+                if catch_unwind(AssertUnwindSafe(notify)).is_err() {
+                    tracing::error!(server = %self.server.name, "a log listener panicked");
+                }
+                return;
+            }
             self.lists.invalidate_for(&method, params.as_ref());
             if *method == *method::ELICIT_COMPLETE {
                 self.inbound.handle_elicitation_complete(&self.server.name, params.as_ref());

@@ -18,6 +18,8 @@ pub struct CallOptions {
     pub(crate) total: Option<Duration>,
     pub(crate) progress: Option<ProgressListener>,
     pub(crate) log_level: Option<LogLevel>,
+    /// Receives the log messages on the stream of this call, in place of the events.
+    pub(crate) log: Option<Arc<LogListener>>,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) meta: Vec<(MetaKey, Json)>,
     pub(crate) raw: bool,
@@ -28,6 +30,9 @@ pub struct CallOptions {
     /// Answers what the server asks because of this call, in place of the client's handler.
     pub(crate) handler: Option<Arc<dyn Handler>>,
 }
+
+/// Receives the params of log messages.
+pub(crate) type LogListener = dyn Fn(Json) + Send + Sync;
 
 /// Receives the states of a task.
 pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
@@ -126,6 +131,16 @@ impl CallOptions {
     #[must_use]
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
+        self
+    }
+
+    /// Sets a listener for the log messages that the server sends on the stream of this call, which
+    /// only HTTP has. They are no events then. Messages elsewhere arrive as events, since the server
+    /// does not say which call they are about. The listener receives the params of the notification.
+    /// It is called from the task that reads the connection, so it must not block.
+    #[must_use]
+    pub fn on_log(mut self, listener: impl Fn(Json) + Send + Sync + 'static) -> Self {
+        self.log = Some(Arc::new(listener));
         self
     }
 

@@ -2,8 +2,8 @@
 //! keys (MT-01, MT-03).
 
 use bowline::types::LogLevel;
-use bowline::{CallOptions, Client, ErrorKind, Json, MetaKey, TraceContext};
-use bowline_testkit::{self as testkit, Control};
+use bowline::{CallOptions, Client, ErrorKind, Event, Json, MetaKey, TraceContext};
+use bowline_testkit::{self as testkit, Control, Tool};
 use serde_json::{Value, json};
 
 use crate::support::run_everywhere;
@@ -39,6 +39,35 @@ async fn lg_01_a_log_level_in_either_era() {
         }
         client.close().await;
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// LG-02: messages on the stream of a call reach its listener, and others are events.
+#[tokio::test]
+async fn lg_02_log_messages_of_a_call_reach_its_listener() {
+    let tool = Tool::logs("log", [("info", json!("quiet")), ("error", json!("loud"))]);
+    for (name, _running, server) in run_everywhere(testkit::server().tool(tool)).await {
+        let client = Client::connect(server).await.unwrap();
+        client.set_log_level(LogLevel::Error).await.unwrap();
+        let mut events = client.events();
+        let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let options =
+            CallOptions::new().on_log(move |params| sender.send(params.as_str().to_owned()).unwrap());
+        client.call_tool_with("log", &json!({}), &options).await.unwrap();
+        client.call_tool("log", &json!({})).await.unwrap();
+        drop(options);
+        let mut on_stream = 0;
+        while let Some(params) = heard.recv().await {
+            assert!(params.contains("loud"), "{name}: {params}");
+            on_stream += 1;
+        }
+        let mut elsewhere = 0;
+        while let Some(event) = events.try_next() {
+            elsewhere += usize::from(matches!(event, Event::Notification(said) if *said.method == *"notifications/message"));
+        }
+        let expected = if name.ends_with("http") { (1, 1) } else { (0, 2) };
+        assert_eq!((on_stream, elsewhere), expected, "{name}");
+        client.close().await;
     }
 }
 

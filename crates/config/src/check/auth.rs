@@ -50,6 +50,23 @@ pub(crate) fn resource(text: &str) -> Result<(), InvalidValue> {
     ensure(Url::parse(text).is_ok_and(|url| url.fragment().is_none()), InvalidValue::Resource)
 }
 
+/// Checks the URL at which hosts reach a gateway, without changing it: the audience of a token is
+/// compared byte by byte.
+pub(crate) fn served_resource(text: &str) -> Result<(), InvalidValue> {
+    let is_plain = |url: &Url| {
+        let is_as_written = url.as_str() == text || url.as_str().strip_suffix('/') == Some(text);
+        is_as_written && url.query().is_none() && url.fragment().is_none()
+    };
+    ensure(secure_url(text).is_ok_and(|url| is_plain(&url)), InvalidValue::ServedResource)
+}
+
+/// Checks one scope of a resource.
+pub(crate) fn resource_scope(text: &str) -> Result<(), InvalidValue> {
+    ensure(!text.is_empty() && !text.contains(' '), InvalidValue::Scope)?;
+    scope(text)?;
+    ensure(text != "offline_access", InvalidValue::OfflineAccess)
+}
+
 /// Checks an additional parameter of the authorization URL. Parameters that the login sets itself
 /// cannot be overridden: the response is verified against them.
 pub(crate) fn authorize_param(name: &str) -> Result<(), InvalidValue> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Key, KeyTable, lines};
 use crate::raw::{
     RawApp, RawAuth, RawElicitation, RawFile, RawHeadersCommand, RawHook, RawIdp, RawRoots, RawSampling,
-    RawServer, RawStore, RawTokenSource, RawView,
+    RawServe, RawServeOauth, RawServer, RawStore, RawTokenSource, RawView,
 };
 use crate::schema::json_schema;
 
@@ -14,7 +14,7 @@ const PAGE: &str = include_str!("../../../../docs/configuration.md");
 const MARKER: &str = "<!-- The tables below are generated from the definitions in crates/config. -->\n";
 
 /// Every table with its keys, under the heading of its section.
-const TABLES: [(&str, &[&str], &[Key]); 13] = [
+const TABLES: [(&str, &[&str], &[Key]); 15] = [
     ("The file", RawFile::DOC, RawFile::KEYS),
     ("`[servers.NAME]`", RawServer::DOC, RawServer::KEYS),
     ("`[servers.NAME.headers_command]`", RawHeadersCommand::DOC, RawHeadersCommand::KEYS),
@@ -28,6 +28,8 @@ const TABLES: [(&str, &[&str], &[Key]); 13] = [
     ("`[auth]`", RawApp::DOC, RawApp::KEYS),
     ("`[store]`", RawStore::DOC, RawStore::KEYS),
     ("`[views.NAME]`", RawView::DOC, RawView::KEYS),
+    ("`[serve]`", RawServe::DOC, RawServe::KEYS),
+    ("`[serve.oauth]`", RawServeOauth::DOC, RawServeOauth::KEYS),
 ];
 
 #[test]

@@ -219,7 +219,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn resolve_scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
+    pub(super) fn resolve_scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
         let mut scopes: Vec<String> = Vec::new();
         let mut sound = true;
         for text in scope.value {

@@ -11,6 +11,7 @@ mod layers;
 mod properties;
 mod schema;
 mod secrets;
+mod serve;
 mod server_requests;
 mod store;
 mod toml;

@@ -35,18 +35,20 @@ pub(crate) struct FeedTarget {
 }
 
 impl FeedTarget {
-    /// Publishes lists, which are fresh.
+    /// Publishes lists, which are fresh. Returns the same lists, in the memory that others share.
     ///
     /// Those that a server offers first are remembered for the next connection. What it offers later
     /// may belong to this one alone.
-    fn publish(&self, lists: ServerLists) {
+    fn publish(&self, lists: ServerLists) -> Arc<ServerLists> {
         let earlier = self.lists.borrow().lists.clone();
         let lists = match earlier {
             Some(earlier) if *earlier == lists => earlier,
             Some(_) => Arc::new(lists),
             None => self.known.remember(&self.server, self.profile, Arc::new(lists)),
         };
+        let published = Arc::clone(&lists);
         self.lists.send_replace(ServerFeed { lists: Some(lists), freshness: Freshness::Fresh });
+        published
     }
 
     fn set_stale(&self, why: Box<str>) {
@@ -60,15 +62,15 @@ impl FeedTarget {
 pub(crate) async fn feed(client: &Client, target: FeedTarget) {
     client.listen_for_list_changes();
     let (mut events, mut status) = (client.events(), client.status());
-    let mut lists = ServerLists::default();
+    let mut lists = Arc::<ServerLists>::default();
     let mut outdated = ListKind::ALL.to_vec();
     let mut retry_delay = MIN_RETRY_DELAY;
     loop {
         match status.current() {
             // Boxed, since it is large and rarely runs.
-            Status::Ready(peer) => match Box::pin(fetch(client, &peer, &outdated, &mut lists)).await {
-                Ok(()) => {
-                    target.publish(lists.clone());
+            Status::Ready(peer) => match Box::pin(fetch(client, &peer, &outdated, &lists)).await {
+                Ok(fetched) => {
+                    lists = target.publish(fetched);
                     retry_delay = MIN_RETRY_DELAY;
                     outdated = wait_for_change(&mut events, &mut status).await;
                 }
@@ -131,8 +133,14 @@ async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusW
     }
 }
 
-/// Fetches some of the lists.
-async fn fetch(client: &Client, peer: &Peer, kinds: &[ListKind], lists: &mut ServerLists) -> Result<()> {
+/// Fetches some of the lists. The others are as before.
+async fn fetch(
+    client: &Client,
+    peer: &Peer,
+    kinds: &[ListKind],
+    before: &ServerLists,
+) -> Result<ServerLists> {
+    let mut lists = before.clone();
     lists.instructions.clone_from(&peer.instructions);
     lists.is_stateless = peer.era() == Era::Modern;
     for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
@@ -152,7 +160,7 @@ async fn fetch(client: &Client, peer: &Peer, kinds: &[ListKind], lists: &mut Ser
             }
         }
     }
-    Ok(())
+    Ok(lists)
 }
 
 /// Why the lists of a connected server are stale.

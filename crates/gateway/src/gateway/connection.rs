@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::connections::Scope;
 use super::members::{CallHandler, Members, MembersHandler, QuestionObserver, Recipient};
 use super::shared_calls::{SharedCalls, SharedHandler};
 use super::upstream::{Identity, SessionLink};
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     /// Notifications of hosts, in order.
     notifications: mpsc::Sender<(Box<str>, Option<Json>)>,
     log_level: watch::Sender<Option<LogLevel>>,
+    /// The level that the server was told.
+    applied_log_level: watch::Receiver<Option<LogLevel>>,
     hooks: Mutex<Option<bowline::hooks::Hooks>>,
     tasks: Mutex<JoinSet<()>>,
     /// Canceled when the connection is closed.
@@ -75,9 +78,10 @@ impl Connection {
         gateway: &Arc<Shared>,
         server: &Arc<FleetServer>,
         identity: &Identity,
-        is_shared: bool,
+        scope: &Scope,
     ) -> Result<Arc<Self>, RpcError> {
         let config = &server.config;
+        let is_shared = scope.is_shared();
         let members = Arc::new(Members::new(config.timeouts.max));
         let shared_calls = Arc::new(SharedCalls::new(config.timeouts.max));
         let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
@@ -87,7 +91,10 @@ impl Connection {
             let profile = identity.profile();
             let handler = MembersHandler {
                 members: Arc::clone(&members),
-                capabilities: identity.capabilities_for(is_shared),
+                capabilities: match scope {
+                    Scope::Own(_) => identity.capabilities.clone(),
+                    Scope::Shared { capabilities, .. } => capabilities.clone(),
+                },
                 response_timeout: config.timeouts.max,
                 on_question: Arc::new(move || known.remember_question(&asking, profile)),
             };
@@ -105,6 +112,7 @@ impl Connection {
         let (queue, reader) = HostQueue::new(client.events());
         let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
         let (log_level, levels) = watch::channel(None);
+        let (applied, applied_log_level) = watch::channel(None);
         let (lists, feed_receiver) = watch::channel(ServerFeed::default());
         let ended = CancellationToken::new();
         let hooks = bowline::hooks::spawn(&client, config.hooks.iter().cloned());
@@ -112,6 +120,7 @@ impl Connection {
         // Hosts without a session share it as well.
         let delivery = Delivery {
             members: Arc::clone(&members),
+            shared_calls: Arc::clone(&shared_calls),
             has_many_hosts: is_shared || identity.session.is_none(),
         };
         let observer = Arc::clone(&gateway.observer);
@@ -122,7 +131,7 @@ impl Connection {
         let until_end = ended.clone().run_until_cancelled_owned(async move {
             tokio::join!(
                 feed(&feeding, target),
-                apply_log_level(&feeding, levels),
+                apply_log_level(&feeding, levels, applied),
                 forward_to_server(outgoing, feeding.clone())
             )
         });
@@ -140,6 +149,7 @@ impl Connection {
             on_question,
             notifications,
             log_level,
+            applied_log_level,
             hooks: Mutex::new(Some(hooks)),
             tasks: Mutex::new(tasks),
             ended,
@@ -221,6 +231,37 @@ impl Connection {
         });
     }
 
+    /// Makes the server send log messages from this level up, if it does not yet. Hosts without a
+    /// session want them for one call, but a legacy server has one level for all: it stays, and what
+    /// nobody wants is dropped.
+    // GW-16
+    pub(super) async fn enable_logs(&self, level: LogLevel) {
+        self.log_level.send_if_modified(|current| {
+            let has_changed = current.is_none_or(|current| level < current);
+            if has_changed {
+                *current = Some(level);
+            }
+            has_changed
+        });
+        self.wait_for_log_level().await;
+    }
+
+    /// Waits until the server knows which log messages are wanted, for a short time: one that is slow
+    /// to set a level is no reason to delay calls.
+    pub(super) async fn wait_for_log_level(&self) {
+        let wanted = *self.log_level.borrow();
+        if *self.applied_log_level.borrow() == wanted {
+            return;
+        }
+        let mut applied = self.applied_log_level.clone();
+        let _ = timeout(LOG_LEVEL_WAIT, applied.wait_for(|applied| *applied == wanted)).await;
+    }
+
+    /// Whether the server is connected at the moment.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.client.status().current(), Status::Ready(_))
+    }
+
     /// Queues a notification of a host. What it says about its roots is not for a shared server,
     /// which knows of none.
     pub(super) fn forward_notification(&self, method: &str, params: Option<&Json>) {
@@ -270,6 +311,7 @@ impl Drop for ConnectionUse {
 /// Delivers what one server sends to the hosts that it is for.
 struct Delivery {
     members: Arc<Members>,
+    shared_calls: Arc<SharedCalls>,
     has_many_hosts: bool,
 }
 
@@ -325,6 +367,12 @@ impl Delivery {
             Topic::Other if *said.method != *method::TASK => None,
             _ => return,
         };
+        if let (Topic::Log(params), Ok(host)) =
+            (said.topic(), self.shared_calls.find_host(std::time::Instant::now()))
+        {
+            (host.logs)(params);
+            return;
+        }
         let Recipient::Session { session, log_level, .. } = self.members.recipient() else {
             tracing::debug!(method = %said.method, "a notification of a server is for no known host");
             return;
@@ -345,7 +393,11 @@ impl Delivery {
 
 /// Sets the level of log messages whenever it changes, once the server is connected. The client
 /// restores it after a recovery.
-async fn apply_log_level(client: &Client, mut levels: watch::Receiver<Option<LogLevel>>) {
+async fn apply_log_level(
+    client: &Client,
+    mut levels: watch::Receiver<Option<LogLevel>>,
+    applied: watch::Sender<Option<LogLevel>>,
+) {
     let mut status = client.status();
     while levels.changed().await.is_ok() {
         let Some(level) = *levels.borrow_and_update() else { continue };
@@ -358,8 +410,11 @@ async fn apply_log_level(client: &Client, mut levels: watch::Receiver<Option<Log
         if let Err(error) = Box::pin(client.set_log_level(level)).await {
             tracing::debug!(server = client.name(), %error, "the level of log messages was not set");
         }
+        applied.send_replace(Some(level));
     }
 }
 
+/// How long a request waits until a server knows which log messages are wanted.
+const LOG_LEVEL_WAIT: Duration = Duration::from_secs(1);
 /// How long the shutdown waits for hooks.
 const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);

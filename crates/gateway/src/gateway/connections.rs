@@ -54,8 +54,8 @@ pub(super) enum ConnectError {
 pub(super) enum Scope {
     /// One member.
     Own(MemberId),
-    /// All members with this client info and these capabilities.
-    Shared(Box<str>),
+    /// All members with this client info, and with these capabilities, which the server is told.
+    Shared { client_info: Json, capabilities: Json },
 }
 
 impl Scope {
@@ -75,12 +75,15 @@ impl Scope {
         if !is_shared || identity.session.is_none() {
             return Self::Own(member);
         }
-        let capabilities = identity.capabilities_for(true);
-        Self::Shared(format!("{}\n{capabilities}", identity.client_info).into())
+        // A server without sessions asks for roots because of one call, and gets those of its host.
+        let is_stateless = lists.is_some_and(|lists| lists.is_stateless);
+        let capabilities =
+            if is_stateless { identity.capabilities.clone() } else { identity.capabilities_without_roots() };
+        Self::Shared { client_info: identity.client_info.clone(), capabilities }
     }
 
-    fn is_shared(&self) -> bool {
-        matches!(self, Self::Shared(_))
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
     }
 }
 
@@ -112,7 +115,7 @@ impl Connections {
         let connection = if let Some(connection) = open {
             Arc::clone(connection)
         } else {
-            let opened = Connection::open(gateway, server, identity, scope.is_shared());
+            let opened = Connection::open(gateway, server, identity, scope);
             let connection = opened.map_err(ConnectError::Refused)?;
             state.open.insert(key, Arc::clone(&connection));
             connection

@@ -61,10 +61,10 @@ impl HostSession {
                 Ok(Json::empty_object())
             }
             Route::SetLevel => {
-                let name = params.as_ref().and_then(|params| params.member("level")?.decode::<String>().ok());
-                let level = LogLevel::ALL.into_iter().find(|level| name.as_deref() == Some(level.as_str()));
-                let missing = || RpcError::new(code::INVALID_PARAMS, "params need a level of logging");
-                upstreams.set_log_level(level.ok_or_else(missing)?);
+                if requested_log_level(params.as_ref()).is_none() {
+                    return Err(RpcError::new(code::INVALID_PARAMS, "params need a level of logging"));
+                }
+                upstreams.wait_for_log_level().await;
                 Ok(Json::empty_object())
             }
             _ => call.answer(context, open, params).await,
@@ -94,6 +94,12 @@ impl HostSession {
         });
         Ok(Json::empty_object())
     }
+}
+
+/// The level of log messages that the params of a request name.
+pub(super) fn requested_log_level(params: Option<&Json>) -> Option<LogLevel> {
+    let name: String = params?.member("level")?.decode().ok()?;
+    LogLevel::from_name(&name)
 }
 
 /// A request of a host, and the connections that it may be forwarded on.
@@ -199,6 +205,7 @@ impl CallOrigin for Arc<OpenCall> {
         let Some(_permit) = upstream.count_call() else {
             return Err(error_response::too_many_requests(&config.name));
         };
+        connected.wait_for_log_level().await;
         let sent = connected.members.begin(upstream.member(), self);
         let timeouts = &config.timeouts;
         let mut options = call_options(timeouts);

@@ -4,10 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::types::method;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use super::request::requested_log_level;
 use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
@@ -56,6 +58,12 @@ impl HostSession {
             HostEvent::Initialize(request) => self.initialize(request),
             HostEvent::Request { request, method, params } => match upstreams {
                 Some(upstreams) => {
+                    if *method == *method::SET_LEVEL
+                        && let Some(level) = requested_log_level(params.as_ref())
+                    {
+                        // Here, so that it holds for the requests that follow.
+                        upstreams.set_log_level(level);
+                    }
                     let session = Arc::clone(self);
                     request.spawn(|request| session.serve_request(upstreams, request, method, params));
                 }

@@ -1,8 +1,9 @@
-//! Which call a question belongs to that arrives on a connection which several hosts share, when the
-//! server does not say.
+//! Which call a question or a log message belongs to that arrives on a connection which several hosts
+//! share, when the server does not say.
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,19 +15,39 @@ use parking_lot::Mutex;
 
 use super::questions::CallQuestions;
 
-/// The calls that are open on one shared connection. Each counts as the call of another host.
-pub(super) struct SharedCalls(Mutex<Calls>);
+/// The calls that are open on one shared connection.
+///
+/// Hosts without a session cannot be told apart, but their principals can. What the server says
+/// without naming a call belongs to the only open call, unless a call of another principal is open or
+/// may still be running.
+pub(super) struct SharedCalls {
+    calls: Mutex<Calls>,
+    /// Makes numbers of principals that nobody can foresee.
+    hasher: RandomState,
+}
 
 struct Calls {
+    /// Of principals, by number.
     owners: CallOwners<u64>,
-    open: HashMap<u64, CallQuestions>,
-    next_host: u64,
+    open: HashMap<CallKey, OpenSharedCall>,
+}
+
+struct OpenSharedCall {
+    principal: u64,
+    host: CallHost,
+}
+
+/// How the host of a call is reached.
+#[derive(Clone)]
+pub(super) struct CallHost {
+    pub(super) questions: CallQuestions,
+    /// Receives the params of log messages.
+    pub(super) logs: Arc<dyn Fn(&Json) + Send + Sync>,
 }
 
 /// One open call. Dropping it before [`SharedCall::finish`] means that it was canceled.
 pub(super) struct SharedCall {
     calls: Arc<SharedCalls>,
-    host: u64,
     key: CallKey,
     end: CallEnd,
 }
@@ -43,28 +64,30 @@ impl SharedCalls {
     pub(super) fn new(abandoned_for: Duration) -> Self {
         let lingering = Lingering { answered: ANSWERED_CALL_TIME, abandoned: abandoned_for };
         let owners = CallOwners::new(lingering);
-        Self(Mutex::new(Calls { owners, open: HashMap::new(), next_host: 0 }))
+        let calls = Calls { owners, open: HashMap::new() };
+        Self { calls: Mutex::new(calls), hasher: RandomState::new() }
     }
 
-    /// Adds a call.
-    pub(super) fn open(self: &Arc<Self>, questions: CallQuestions) -> SharedCall {
-        let mut calls = self.0.lock();
-        let host = calls.next_host;
-        calls.next_host += 1;
-        calls.owners.join(host);
-        let key = calls.owners.begin(host);
-        calls.open.insert(host, questions);
-        SharedCall { calls: Arc::clone(self), host, key, end: CallEnd::Abandoned }
+    /// Adds a call of a host of this principal.
+    pub(super) fn open(self: &Arc<Self>, principal: Option<&str>, host: CallHost) -> SharedCall {
+        let principal = self.hasher.hash_one(principal);
+        let mut calls = self.calls.lock();
+        calls.owners.join(principal);
+        let key = calls.owners.begin(principal);
+        calls.open.insert(key, OpenSharedCall { principal, host });
+        SharedCall { calls: Arc::clone(self), key, end: CallEnd::Abandoned }
     }
 
-    /// The call that a question belongs to, or why there is none.
+    /// The host of the call that a message of the server belongs to, or why there is none.
     // GW-15
-    fn find_asking(&self, now: Instant) -> Result<CallQuestions, &'static str> {
-        let calls = self.0.lock();
+    pub(super) fn find_host(&self, now: Instant) -> Result<CallHost, &'static str> {
+        let calls = self.calls.lock();
         match calls.owners.owner(now) {
-            Owner::Host { host, .. } => calls.open.get(&host).cloned().ok_or(NO_CALL),
-            Owner::Nobody => Err(NO_CALL),
-            Owner::Unclear => Err(
+            Owner::Host { call: Some(call), .. } if calls.open.len() == 1 => {
+                calls.open.get(&call).map(|open| open.host.clone()).ok_or(NO_CALL)
+            }
+            Owner::Host { call: None, .. } | Owner::Nobody => Err(NO_CALL),
+            Owner::Host { .. } | Owner::Unclear => Err(
                 "several calls are open, or may still run after they were canceled, and the question does \
                  not say to which of them it belongs",
             ),
@@ -72,9 +95,8 @@ impl SharedCalls {
     }
 }
 
-/// How long a question may be about a call that was answered: it may have been asked before. Longer
-/// would refuse what the next call of the same host asks.
-const ANSWERED_CALL_TIME: Duration = Duration::from_millis(200);
+/// How long a question may be about a call that was answered: it may have been asked before.
+const ANSWERED_CALL_TIME: Duration = Duration::from_secs(10);
 
 const NO_CALL: &str =
     "no call is open that the question could belong to, and it reaches the host of a call only";
@@ -88,10 +110,12 @@ impl SharedCall {
 
 impl Drop for SharedCall {
     fn drop(&mut self) {
-        let mut calls = self.calls.0.lock();
-        calls.open.remove(&self.host);
+        let mut calls = self.calls.calls.lock();
         calls.owners.end(self.key, self.end, Instant::now());
-        calls.owners.leave(self.host);
+        let Some(OpenSharedCall { principal, .. }) = calls.open.remove(&self.key) else { return };
+        if !calls.open.values().any(|other| other.principal == principal) {
+            calls.owners.leave(principal);
+        }
     }
 }
 
@@ -102,8 +126,8 @@ impl Handler for SharedHandler {
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async move {
-            match self.calls.find_asking(Instant::now()) {
-                Ok(call) => call.handle(request).await,
+            match self.calls.find_host(Instant::now()) {
+                Ok(host) => host.questions.handle(request).await,
                 Err(reason) => {
                     tracing::warn!(server = %request.server, method = %request.method, reason, "a question was refused");
                     Err(RpcError::new(code::INVALID_REQUEST, format!("bowline: {reason}")))
@@ -122,25 +146,29 @@ mod tests {
     async fn a_question_belongs_to_the_only_open_call() {
         let working = Duration::from_secs(60);
         let calls = Arc::new(SharedCalls::new(working));
-        let open = || calls.open(CallQuestions::new(true).0);
-        let found = |at| calls.find_asking(at).map(drop);
+        let open = |principal| {
+            let host = CallHost { questions: CallQuestions::new(true).0, logs: Arc::new(|_| {}) };
+            calls.open(principal, host)
+        };
+        let found = |at| calls.find_host(at).map(drop).map_err(|why| why.split(' ').next().unwrap());
         let now = Instant::now();
-        assert!(found(now).unwrap_err().starts_with("no call is open"));
-        let one = open();
+        let (none, several) = (Err("no"), Err("several"));
+        assert_eq!(found(now), none);
+        let one = open(None);
         assert_eq!(found(now), Ok(()));
-        let two = open();
-        assert!(found(now).unwrap_err().starts_with("several calls are open"));
+        let two = open(None);
+        assert_eq!(found(now), several);
         one.finish();
-        assert!(
-            found(now).unwrap_err().starts_with("several calls are open"),
-            "it may be an earlier question"
-        );
-        assert_eq!(found(Instant::now() + ANSWERED_CALL_TIME), Ok(()));
+        assert_eq!(found(now), Ok(()), "both are of the same person");
         drop(two);
-        let now = Instant::now() + ANSWERED_CALL_TIME;
-        assert!(found(now).unwrap_err().starts_with("no call is open"), "only the canceled one can be meant");
-        let _three = open();
-        assert!(found(now).unwrap_err().starts_with("several calls are open"));
+        assert_eq!(found(now), none, "only the canceled one can be meant");
+        let three = open(Some("other"));
+        assert_eq!(found(now), several, "the question may be that of a call which was canceled");
         assert_eq!(found(Instant::now() + working), Ok(()));
+        three.finish();
+        let four = open(None);
+        assert_eq!(found(Instant::now()), several, "it may be an earlier question");
+        assert_eq!(found(Instant::now() + ANSWERED_CALL_TIME), Ok(()));
+        four.finish();
     }
 }

@@ -117,7 +117,16 @@ impl StatelessHosts {
         }
         let StatelessRequest { request, method, params: sent, client, memory, audience, .. } = request;
         let gateway = Arc::clone(&self.gateway);
-        let call = CallStart { gateway, lease, routed, method: method.clone(), params, memory };
+        let call = CallStart {
+            gateway,
+            lease,
+            routed,
+            method: method.clone(),
+            params,
+            log_level: client.log_level,
+            principal: audience.principal().map(Box::from),
+            memory,
+        };
         let host = HostRequest { method, params: sent, client, audience };
         self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;
     }
@@ -141,7 +150,7 @@ impl StatelessHosts {
     /// Responds with the result of a call or with its questions, whichever come first.
     async fn finish(&self, mut call: Box<RunningCall>, request: OpenRequest, host: &HostRequest) {
         let request = Arc::new(request);
-        call.attach(&request, host.client.progress_token.clone());
+        call.attach(&request, host);
         let answer = loop {
             match call.wait(&host.client.client_capabilities).await {
                 CallTurn::Ended(answer) => break answer,

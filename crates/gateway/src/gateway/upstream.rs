@@ -109,12 +109,11 @@ impl Identity {
         Profile::new(&self.capabilities, &self.client_info)
     }
 
-    /// The capabilities that a server is told. Roots belong to one session, so a shared server is not
-    /// told of any.
-    pub(super) fn capabilities_for(&self, is_shared: bool) -> Json {
-        let without_roots =
-            is_shared.then(|| Edit::new().remove("roots").apply(Some(&self.capabilities)).ok());
-        without_roots.flatten().unwrap_or_else(|| self.capabilities.clone())
+    /// The capabilities that a server with sessions is told if hosts share it: roots belong to one of
+    /// them.
+    pub(super) fn capabilities_without_roots(&self) -> Json {
+        let without_roots = Edit::new().remove("roots").apply(Some(&self.capabilities));
+        without_roots.unwrap_or_else(|_| self.capabilities.clone())
     }
 }
 
@@ -195,6 +194,20 @@ impl Upstreams {
         for upstream in &set.all {
             upstream.set_log_level(level);
         }
+    }
+
+    /// Waits until the servers that are connected know the level of log messages, for a short time.
+    pub(super) async fn wait_for_log_level(&self) {
+        let connections: Vec<_> = self
+            .current_set()
+            .all
+            .iter()
+            .filter_map(|upstream| upstream.connection.borrow().clone())
+            .collect();
+        let connected = connections.into_iter().filter(|connection| connection.is_connected());
+        let mut waiting: JoinSet<()> =
+            connected.map(|connection| async move { connection.wait_for_log_level().await }).collect();
+        while waiting.join_next().await.is_some() {}
     }
 
     /// Queues a notification of the host for every server that is connected.

@@ -30,7 +30,8 @@ pub struct SessionRecord {
     /// The view of the servers that the session has. `None` shows everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// The view whose token the host has. `None` is the general token, or none.
+    /// The view whose token the host has, or the user whom its access token was issued to. `None` is
+    /// the general token, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }

@@ -14,16 +14,20 @@ impl BearerToken {
         Self(digest(&SHA256, token.as_bytes()))
     }
 
+    /// The token in the value of an `Authorization` header, if there is one.
+    pub(crate) fn text_in(authorization: &[u8]) -> Option<&[u8]> {
+        let (scheme, token) = authorization.split_at_checked(b"Bearer ".len())?;
+        let token = token.trim_ascii();
+        (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.is_empty()).then_some(token)
+    }
+
     /// Whether the value of an `Authorization` header carries the token.
     pub(crate) fn is_in(&self, authorization: Option<&[u8]>) -> bool {
-        let Some((scheme, token)) = authorization.and_then(|value| value.split_at_checked(b"Bearer ".len()))
-        else {
-            return false;
-        };
-        let given = digest(&SHA256, token.trim_ascii());
+        let Some(token) = authorization.and_then(Self::text_in) else { return false };
+        let given = digest(&SHA256, token);
         let pairs = given.as_ref().iter().zip(self.0.as_ref());
         let difference = pairs.fold(0, |difference, (a, b)| black_box(difference | (a ^ b)));
-        scheme.eq_ignore_ascii_case(b"Bearer ") && difference == 0
+        difference == 0
     }
 }
 

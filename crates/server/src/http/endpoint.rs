@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::header::HeaderValue;
+
 use super::refusal::Refusal;
 use super::settings::HttpSettings;
 use crate::audience::Audience;
@@ -42,32 +44,49 @@ impl<'a> Endpoint<'a> {
         endpoints().find_map(|(endpoint, kind)| Some(Self { kind, view: Some(view_below(endpoint)?) }))
     }
 
-    /// Decides who sends a request with this `Authorization` header, and which view it is for.
-    pub(crate) fn authorize(
+    /// Decides who sends a request with this `Authorization` header, and which view it is for: by the
+    /// tokens of the listener, and otherwise by those of its issuers, if it is a resource server.
+    pub(crate) async fn authorize(
         &self,
         settings: &HttpSettings,
         authorization: Option<&[u8]>,
     ) -> Result<Audience, Refusal> {
+        match (self.compare_tokens(settings, authorization), &settings.resource_server) {
+            (Some(decision), _) => decision,
+            (None, Some(oauth)) => oauth.authorize(&settings.views, self.view, authorization).await,
+            (None, None) => Err(Refusal::Unauthorized(HeaderValue::from_static("Bearer"))),
+        }
+    }
+
+    /// Decides by the tokens of the listener. `None` if the header has none of them, and one is needed.
+    fn compare_tokens(
+        &self,
+        settings: &HttpSettings,
+        authorization: Option<&[u8]>,
+    ) -> Option<Result<Audience, Refusal>> {
         // Every token is compared, so that the time does not tell which one is close.
-        let has_general = settings.bearer_token.as_ref().is_none_or(|token| token.is_in(authorization));
+        let has_general = match &settings.bearer_token {
+            Some(token) => token.is_in(authorization),
+            None => settings.resource_server.is_none(),
+        };
         let mut owner: Option<&Arc<str>> = None;
         for (name, token) in &settings.views {
             if token.as_ref().is_some_and(|token| token.is_in(authorization)) {
                 owner = Some(name);
             }
         }
-        match (owner, self.view) {
+        Some(match (owner, self.view) {
             (Some(owner), None) => Ok(Audience::with_token_of(Arc::clone(owner))),
             (Some(owner), Some(view)) if **owner == *view => Ok(Audience::with_token_of(Arc::clone(owner))),
             // Whether there is such a view is none of its business.
             (Some(_), Some(_)) => Err(Refusal::OtherView),
-            (None, _) if !has_general => Err(Refusal::Unauthorized),
+            (None, _) if !has_general => return None,
             (None, None) => Ok(Audience::default()),
             (None, Some(view)) => match settings.views.get_key_value(view) {
                 Some((name, _)) => Ok(Audience::of_view(Some(Arc::clone(name)))),
                 None => Err(Refusal::UnknownView),
             },
-        }
+        })
     }
 }
 
@@ -106,12 +125,12 @@ mod tests {
         assert_eq!(Endpoint::find(&HttpSettings::new(), "/sse"), None);
     }
 
-    #[test]
-    fn a_token_of_a_view_opens_that_view_only() {
-        let decide = |path: &str, token: &str| {
+    #[tokio::test]
+    async fn a_token_of_a_view_opens_that_view_only() {
+        let decide = async |path: &str, token: &str| {
             let header = format!("Bearer {token}");
             let header = (!token.is_empty()).then_some(header.as_bytes());
-            match Endpoint::find(&settings(), path).unwrap().authorize(&settings(), header) {
+            match Endpoint::find(&settings(), path).unwrap().authorize(&settings(), header).await {
                 Ok(audience) => audience.to_string(),
                 Err(refusal) => format!("{refusal:?}"),
             }
@@ -128,22 +147,23 @@ mod tests {
             ("/mcp/open", "token-a", "OtherView"),
             ("/mcp/none", "token-a", "OtherView"),
             ("/mcp/b", "token-b", "b/b"),
-            ("/mcp", "other", "Unauthorized"),
-            ("/mcp/a", "other", "Unauthorized"),
-            ("/mcp/none", "other", "Unauthorized"),
-            ("/mcp/a", "", "Unauthorized"),
-            ("/mcp/none", "", "Unauthorized"),
+            ("/mcp", "other", "Unauthorized(\"Bearer\")"),
+            ("/mcp/a", "other", "Unauthorized(\"Bearer\")"),
+            ("/mcp/none", "other", "Unauthorized(\"Bearer\")"),
+            ("/mcp/a", "", "Unauthorized(\"Bearer\")"),
+            ("/mcp/none", "", "Unauthorized(\"Bearer\")"),
         ] {
-            assert_eq!(decide(path, token), expected, "{path} {token}");
+            assert_eq!(decide(path, token).await, expected, "{path} {token}");
         }
     }
 
-    #[test]
-    fn without_tokens_paths_alone_select_a_view() {
+    #[tokio::test]
+    async fn without_tokens_paths_alone_select_a_view() {
         let settings = HttpSettings::new().with_view("a", None);
-        let decide = |path: &str| Endpoint::find(&settings, path).unwrap().authorize(&settings, None);
-        assert_eq!(decide("/mcp").unwrap(), Audience::default());
-        assert_eq!(decide("/mcp/a").unwrap().view(), Some("a"));
-        assert!(matches!(decide("/mcp/b"), Err(Refusal::UnknownView)));
+        let decide =
+            async |path: &str| Endpoint::find(&settings, path).unwrap().authorize(&settings, None).await;
+        assert_eq!(decide("/mcp").await.unwrap(), Audience::default());
+        assert_eq!(decide("/mcp/a").await.unwrap().view(), Some("a"));
+        assert!(matches!(decide("/mcp/b").await, Err(Refusal::UnknownView)));
     }
 }

@@ -29,7 +29,8 @@ use crate::stateless::StatelessRequests;
 /// - A connection that breaks cancels nothing. The host may resume its streams as long as a bounded
 ///   log has them.
 /// - Hosts of 2026-07-28 have no session, and are served if [`HttpListener::accept_stateless`] is
-///   called. A connection of theirs that breaks cancels its request.
+///   called before [`HttpListener::accept`]; requests that come before both wait. A connection of
+///   theirs that breaks cancels its request.
 /// - Requests are refused unless they address the listener by an allowed name, come from an allowed
 ///   web page or from none, and carry the token if one is set. A token is not encrypted: beyond
 ///   this machine, put a proxy with TLS in front.
@@ -100,6 +101,7 @@ impl HttpListener {
     ///
     /// Dropping the future loses no session.
     pub async fn accept(&mut self) -> Option<Host> {
+        self.site.started.cancel();
         tokio::select! {
             biased;
             () = self.site.draining.cancelled() => None,
@@ -112,6 +114,7 @@ impl HttpListener {
     pub fn accept_stateless(&self) -> StatelessRequests {
         let (sender, requests) = mpsc::channel(MAX_WAITING_HOSTS);
         *self.site.stateless.lock() = Some(sender);
+        self.site.started.cancel();
         StatelessRequests::new(requests, self.site.draining.clone())
     }
 

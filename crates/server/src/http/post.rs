@@ -55,6 +55,10 @@ pub(crate) async fn serve_post(
     let headers = head.headers;
     let accepted = check_formats(&headers)?;
     let version = headers.get(PROTOCOL_VERSION).map(text_of);
+    if names_modern_revision(version) {
+        // The host would take a refusal for that of a server with sessions.
+        let _ = timeout(site.settings.body_timeout, site.started.cancelled()).await;
+    }
     let stateless = site.stateless.lock().clone();
     // A request for no session costs no memory. A modern host may name any session in vain.
     let names_session =

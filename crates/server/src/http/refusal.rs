@@ -14,10 +14,18 @@ use super::request_body::BodyRefusal;
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Guard(GuardRefusal),
-    /// The token is missing or wrong.
-    Unauthorized,
+    /// The token is missing, or is none of the listener. The header says how to get one.
+    Unauthorized(HeaderValue),
+    /// The access token is not valid. The header says how to get another one.
+    InvalidToken(HeaderValue),
+    /// The access token lacks a scope. The header says which scopes are needed.
+    InsufficientScope(HeaderValue),
+    /// It cannot be found out now whether the access token is valid.
+    UnverifiedToken,
     /// The token is that of another view.
     OtherView,
+    /// The access token opens several views, and the path names none.
+    SeveralViews,
     /// There is no view of the name in the path.
     UnknownView,
     /// Only these methods are allowed.
@@ -69,8 +77,10 @@ impl From<Refusal> for Reply {
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Guard(_) | Self::OtherView => StatusCode::FORBIDDEN,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Guard(_) | Self::OtherView | Self::SeveralViews | Self::InsufficientScope(_) => {
+                StatusCode::FORBIDDEN
+            }
+            Self::Unauthorized(_) | Self::InvalidToken(_) => StatusCode::UNAUTHORIZED,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Accept => StatusCode::NOT_ACCEPTABLE,
@@ -86,9 +96,10 @@ impl Refusal {
             // Not 404, which would end the session for the host. It knows by this that the stream is
             // lost, and with it the response that it waited for there; the session goes on.
             Self::Resume(_) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyRefusal::NoMemory) | Self::TooManySessions | Self::Draining => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Body(BodyRefusal::NoMemory)
+            | Self::TooManySessions
+            | Self::Draining
+            | Self::UnverifiedToken => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -104,7 +115,9 @@ impl Refusal {
 
     fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
-            Self::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            Self::Unauthorized(challenge)
+            | Self::InvalidToken(challenge)
+            | Self::InsufficientScope(challenge) => Some((WWW_AUTHENTICATE, challenge.clone())),
             Self::Method(allowed) => Some((ALLOW, HeaderValue::from_static(allowed))),
             _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, RETRY_AFTER_SECONDS)),
             _ => None,
@@ -118,8 +131,12 @@ impl Refusal {
             Self::Version(refusal) => return refusal.to_string(),
             Self::Resume(refusal) => return refusal.to_string(),
             Self::Stateless(_, refusal) => return refusal.to_string(),
-            Self::Unauthorized => "a bearer token is required",
+            Self::Unauthorized(_) => "a bearer token is required",
+            Self::InvalidToken(_) => "the access token is not valid",
+            Self::InsufficientScope(_) => "the access token lacks a scope",
+            Self::UnverifiedToken => "access tokens cannot be verified now",
             Self::OtherView => "this token is for another view",
+            Self::SeveralViews => "this token opens several views: the path has to name one of them",
             Self::UnknownView => NO_SUCH_VIEW,
             Self::Method(_) => "this method is not allowed",
             Self::ContentType => "Content-Type must be application/json",

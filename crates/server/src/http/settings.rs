@@ -9,6 +9,7 @@ use bowline_proto::server::event_streams::LogLimits;
 use bowline_proto::server::http::HttpGuard;
 
 use super::bearer::BearerToken;
+use super::resource_server::ResourceServer;
 use crate::session_store::SessionStore;
 
 /// The settings of an [`HttpListener`](super::HttpListener).
@@ -21,6 +22,7 @@ pub struct HttpSettings {
     pub(crate) bearer_token: Option<BearerToken>,
     /// The views by name, each with its token.
     pub(crate) views: BTreeMap<Arc<str>, Option<BearerToken>>,
+    pub(crate) resource_server: Option<ResourceServer>,
     pub(crate) max_sessions: usize,
     pub(crate) max_stateless_requests: usize,
     pub(crate) max_connections: usize,
@@ -61,6 +63,7 @@ impl HttpSettings {
             guard: HttpGuard::default(),
             bearer_token: None,
             views: BTreeMap::new(),
+            resource_server: None,
             max_sessions: 10_000,
             max_stateless_requests: 10_000,
             max_connections: 16_384,
@@ -145,6 +148,14 @@ impl HttpSettings {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         assert!(!name.is_empty() && name.bytes().all(is_valid), "{name:?} is no name of a view");
         self.views.insert(name.into(), token.map(BearerToken::new));
+        self
+    }
+
+    /// Accepts access tokens of OAuth issuers as well (default: none). Then every request needs one of
+    /// them, or a token of [`HttpSettings::with_bearer_token`] or [`HttpSettings::with_view`], if those
+    /// are set.
+    pub fn with_resource_server(mut self, resource_server: ResourceServer) -> Self {
+        self.resource_server = Some(resource_server);
         self
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Site {
     pub(crate) sessions: Arc<Sessions>,
     /// New sessions, for whoever accepts them.
     pub(crate) hosts: mpsc::Sender<Host>,
+    /// Canceled when hosts are accepted, so that it is known which.
+    pub(crate) started: CancellationToken,
     /// Canceled when no more sessions are accepted.
     pub(crate) draining: CancellationToken,
     /// A token is held by each POST until it has its response.
@@ -70,6 +72,7 @@ impl Site {
             settings,
             sessions: Arc::default(),
             hosts,
+            started: CancellationToken::new(),
             draining: CancellationToken::new(),
             open_posts: TaskTracker::new(),
             checks_host,
@@ -87,7 +90,7 @@ impl Site {
         if let Some(origin) = origin {
             let headers = reply.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
         reply
@@ -117,6 +120,16 @@ impl Site {
         if let Some(endpoint) = Endpoint::find(&self.settings, &path) {
             return Arc::clone(&self).serve_endpoint(endpoint, request).await.unwrap_or_else(Reply::from);
         }
+        let is_endpoint = |path: &str| Endpoint::find(&self.settings, path).is_some();
+        if let Some(oauth) = &self.settings.resource_server
+            && oauth.has_metadata_at(&path, is_endpoint)
+        {
+            return match *request.method() {
+                Method::OPTIONS if request.headers().contains_key(ORIGIN) => preflight(),
+                _ if is_read => reply::json(StatusCode::OK, oauth.metadata()),
+                _ => Refusal::Method("GET, HEAD").into(),
+            };
+        }
         match &*path {
             "/healthz" | "/readyz" if !is_read => Refusal::Method("GET, HEAD").into(),
             "/readyz" if self.draining.is_cancelled() => {
@@ -138,7 +151,7 @@ impl Site {
             return Ok(preflight());
         }
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let audience = endpoint.authorize(&self.settings, authorization)?;
+        let audience = endpoint.authorize(&self.settings, authorization).await?;
         match (endpoint.kind, request.method()) {
             (EndpointKind::SseStream, &Method::GET) => sse::serve_stream(&self, &audience, headers).await,
             (EndpointKind::SseStream, _) => Err(Refusal::Method("GET")),
@@ -181,6 +194,8 @@ pub(crate) fn text_of(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }
 
+/// The headers of a response that scripts of a web page can read.
+const EXPOSED_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate";
 const ENDPOINT_METHODS: &str = "GET, POST, DELETE";
 
 fn preflight() -> Reply {

@@ -30,7 +30,7 @@ async fn se_10_foreign_names_and_origins_are_refused() {
     let page = server.client.with("origin", "http://localhost:5173").post(&initialize(NEWEST)).await;
     assert_eq!(page.status, 200);
     assert_eq!(page.header("access-control-allow-origin"), Some("http://localhost:5173"));
-    assert_eq!(page.header("access-control-expose-headers"), Some("Mcp-Session-Id"));
+    assert_eq!(page.header("access-control-expose-headers"), Some("Mcp-Session-Id, WWW-Authenticate"));
     assert_eq!(page.header("vary"), Some("Origin"));
 }
 

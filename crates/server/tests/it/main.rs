@@ -5,6 +5,7 @@ mod event_streams;
 mod guard;
 mod http_client;
 mod limits;
+mod oauth;
 mod posts;
 mod restart;
 mod resume;

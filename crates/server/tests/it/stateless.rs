@@ -49,6 +49,21 @@ async fn a_request_needs_no_session_and_creates_none() {
     }
 }
 
+/// Hosts wait until it is known who serves them.
+#[tokio::test]
+async fn a_request_that_comes_before_it_can_be_served_waits() {
+    let listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().expect("an address"));
+    let early = tokio::spawn(async move { send(&client, 1, "echo", json!({})).await });
+    // Another request is answered meanwhile, so that one has arrived.
+    let other = HttpClient::new(listener.local_addr().expect("an address"));
+    assert_eq!(other.get("/healthz").await.status, 200);
+    let mut requests = listener.accept_stateless();
+    let request = soon(requests.next()).await.expect("the request");
+    request.request.respond(Ok(&Json::empty_object())).await;
+    assert_eq!(soon(early).await.unwrap().expect_json(200).await["id"], 1);
+}
+
 /// GW-01: a revision that is not served is refused, with those that are.
 #[tokio::test]
 async fn gw_01_unsupported_revisions_are_refused_with_those_served() {

@@ -20,13 +20,13 @@ fn settings() -> HttpSettings {
 
 /// A host that sends everything to one path, with one token.
 #[derive(Clone)]
-struct ViewHost {
+pub(crate) struct ViewHost {
     client: HttpClient,
     path: &'static str,
 }
 
 impl ViewHost {
-    fn new(client: &HttpClient, path: &'static str, token: &str) -> Self {
+    pub(crate) fn new(client: &HttpClient, path: &'static str, token: &str) -> Self {
         let client = match token {
             "" => client.clone(),
             token => client.with("authorization", &format!("Bearer {token}")),
@@ -34,16 +34,16 @@ impl ViewHost {
         Self { client, path }
     }
 
-    async fn send(&self, method: &str, body: &str) -> TestReply {
+    pub(crate) async fn send(&self, method: &str, body: &str) -> TestReply {
         self.client.send(method, self.path, body).await
     }
 
-    async fn post(&self, message: &Value) -> TestReply {
+    pub(crate) async fn post(&self, message: &Value) -> TestReply {
         self.send("POST", &message.to_string()).await
     }
 
     /// Begins a session, and returns its id.
-    async fn begin(&self) -> String {
+    pub(crate) async fn begin(&self) -> String {
         let reply = self.post(&initialize(NEWEST)).await;
         assert_eq!(reply.status, 200);
         let id = reply.header("mcp-session-id").expect("a session").to_owned();
@@ -51,12 +51,12 @@ impl ViewHost {
         id
     }
 
-    fn in_session(&self, id: &str) -> Self {
+    pub(crate) fn in_session(&self, id: &str) -> Self {
         Self { client: self.client.with("mcp-session-id", id), path: self.path }
     }
 
     /// The view that the server sees.
-    async fn view(&self) -> Value {
+    pub(crate) async fn view(&self) -> Value {
         let answer = self.post(&request(1, "view", json!({}))).await.expect_json(200).await;
         answer["result"]["view"].clone()
     }

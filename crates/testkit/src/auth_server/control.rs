@@ -6,11 +6,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fault::AuthFault;
+use super::jwt::SigningKey;
 use super::request_log::{AuthCounts, ReceivedAuthRequest};
 use super::script::AuthScript;
+use super::token::AccessClaims;
 use super::vault::{AccessToken, RefreshToken, TokenFamily};
 use super::{AuthCore, jwt, token};
-use crate::SECRET_PREFIX;
+use crate::canary::{self, SECRET_PREFIX};
 
 /// A handle to a running authorization server: it arms faults, moves the clock, revokes tokens, and
 /// returns what was received. Cheap to clone; [`AuthServer`](super::AuthServer) dereferences to it.
@@ -47,9 +49,24 @@ impl AuthControl {
         format!("{}{}/{name}", self.core.origin, self.core.script().path)
     }
 
-    /// Returns the public key of its ID tokens and assertions.
+    /// Returns the public key of its tokens and assertions, with its name.
     pub fn jwk(&self) -> Value {
-        self.core.key.jwk()
+        self.core.key().published_jwk()
+    }
+
+    /// Signs a token with the current key and names that key, whatever the token says. Tests use it for
+    /// tokens that the server itself would not issue.
+    pub fn sign_token(&self, mut header: Value, claims: &Value) -> String {
+        let key = self.core.key();
+        header["kid"] = key.id().into();
+        let token = key.sign(header, claims);
+        canary::record_secret(&token);
+        token
+    }
+
+    /// Replaces the key that signs. The old one is no longer published.
+    pub fn rotate_key(&self) {
+        *self.core.key.lock() = Arc::new(SigningKey::generate());
     }
 
     /// Changes the script while the server runs: `auth.edit(|s| s.account("bob"))`.
@@ -138,14 +155,16 @@ impl AuthControl {
         let lifetime = Duration::from_millis(script.lifetime_ms);
         let mut vault = self.core.vault.lock();
         let resources = vec![resource.to_owned()];
-        let family = vault.add_family(TokenFamily {
+        let family = TokenFamily {
             client: Some(client.into()),
             account: script.account.clone(),
             scope: scope.into(),
             resources: resources.clone(),
             ..TokenFamily::default()
-        });
-        let access_token = format!("{SECRET_PREFIX}access-{}", jwt::random_text());
+        };
+        let claims = AccessClaims { scope, resources: &resources, lifetime };
+        let access_token = token::access_token(&self.core, &self.issuer(), &family, &claims);
+        let family = vault.add_family(family);
         let refresh_token = format!("{SECRET_PREFIX}refresh-{}", jwt::random_text());
         let until = self.core.now() + lifetime;
         let access = AccessToken {

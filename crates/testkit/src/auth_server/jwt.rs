@@ -56,6 +56,18 @@ impl SigningKey {
         })
     }
 
+    /// Returns the name of the key, its thumbprint.
+    pub fn id(&self) -> String {
+        thumbprint(&self.jwk()).expect("it is a P-256 key")
+    }
+
+    /// Returns the public half as an issuer publishes it, with its name.
+    pub(super) fn published_jwk(&self) -> Value {
+        let mut jwk = self.jwk();
+        jwk["kid"] = json!(self.id());
+        jwk
+    }
+
     /// Returns a signed token. `alg` is added to the header.
     pub fn sign(&self, mut header: Value, claims: &Value) -> String {
         header["alg"] = json!("ES256");

@@ -29,6 +29,7 @@ pub struct AuthScript {
     pub(super) scopes: Vec<String>,
     pub(super) strict_scopes: bool,
     pub(super) lifetime_ms: u64,
+    pub(super) jwt_access_tokens: bool,
     pub(super) refresh: RefreshTokenPolicy,
     pub(super) rotation: bool,
     pub(super) dpop: bool,
@@ -145,6 +146,13 @@ impl AuthScript {
         self
     }
 
+    /// Issues access tokens that are JWTs (RFC 9068), for a resource server that verifies them by the
+    /// published key. The default is random texts.
+    pub fn jwt_access_tokens(mut self) -> Self {
+        self.jwt_access_tokens = true;
+        self
+    }
+
     /// Sets when refresh tokens are issued. The default is always.
     pub fn refresh_tokens(mut self, when: RefreshTokenPolicy) -> Self {
         self.refresh = when;
@@ -220,6 +228,7 @@ impl Default for AuthScript {
             scopes: Vec::new(),
             strict_scopes: false,
             lifetime_ms: 3_600_000,
+            jwt_access_tokens: false,
             refresh: RefreshTokenPolicy::Always,
             rotation: true,
             dpop: false,

@@ -106,7 +106,7 @@ fn call_endpoint(owner: PortOwner<'_>, core: &AuthCore, request: &AuthRequest) -
         ("device", "POST") => device::start_device_authorization(core, request),
         ("verify", "GET" | "POST") => device::handle_verification(core, request),
         ("revoke", "POST") => token::handle_revocation(core, request),
-        ("jwks", "GET") => EndpointResponse::ok(json!({"keys": [core.key.jwk()]})),
+        ("jwks", "GET") => EndpointResponse::ok(json!({"keys": [core.key().published_jwk()]})),
         ("userinfo", "GET" | "POST") => token::handle_userinfo(core, request),
         _ => EndpointResponse::Empty(405),
     }

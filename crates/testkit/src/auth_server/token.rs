@@ -12,9 +12,9 @@ use super::client::AuthClient;
 use super::dpop::{self, ExpectedProof, ProofRejection};
 use super::request::{AuthRequest, EndpointResponse};
 use super::script::RefreshTokenPolicy;
-use super::vault::{AccessToken, RefreshToken, Vault};
+use super::vault::{AccessToken, RefreshToken, TokenFamily, Vault};
 use super::{AuthCore, authenticate, jwt};
-use crate::SECRET_PREFIX;
+use crate::canary::{self, SECRET_PREFIX};
 
 pub(super) fn handle_token_request(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     grant_tokens(core, request).unwrap_or_else(|refusal| {
@@ -112,7 +112,14 @@ impl TokenRequest<'_> {
         let script = self.core.script();
         let lifetime =
             self.request.faults.lifetime_override().unwrap_or(Duration::from_millis(script.lifetime_ms));
-        let token = format!("{SECRET_PREFIX}access-{}", jwt::random_text());
+        let issuer = self.core.issuer_at(&self.request.origin);
+        let family = &self.vault.families[issue.family];
+        let token = access_token(
+            self.core,
+            &issuer,
+            family,
+            &AccessClaims { scope: &issue.scope, resources: &issue.resources, lifetime },
+        );
         let mut answer = json!({
             "access_token": token,
             "token_type": if self.key_thumbprint.is_some() { "DPoP" } else { "Bearer" },
@@ -148,6 +155,36 @@ impl TokenRequest<'_> {
     }
 }
 
+/// What an access token is issued for.
+pub(super) struct AccessClaims<'a> {
+    pub(super) scope: &'a str,
+    pub(super) resources: &'a [String],
+    pub(super) lifetime: Duration,
+}
+
+/// Returns a new access token: a random text, or a signed one (RFC 9068) if the script says so.
+pub(super) fn access_token(
+    core: &AuthCore,
+    issuer: &str,
+    family: &TokenFamily,
+    access: &AccessClaims<'_>,
+) -> String {
+    if !core.script().jwt_access_tokens {
+        return format!("{SECRET_PREFIX}access-{}", jwt::random_text());
+    }
+    let (now, key) = (core.now().as_secs(), core.key());
+    let mut claims = json!({
+        "iss": issuer, "sub": family.account, "aud": access.resources, "client_id": family.client,
+        "iat": now, "exp": now + access.lifetime.as_secs(), "jti": jwt::random_text(),
+    });
+    if !access.scope.is_empty() {
+        claims["scope"] = json!(access.scope);
+    }
+    let token = key.sign(json!({"typ": "at+jwt", "kid": key.id()}), &claims);
+    canary::record_secret(&token);
+    token
+}
+
 /// Returns a signed ID token for an account.
 pub(super) fn id_token(
     core: &AuthCore,
@@ -165,7 +202,7 @@ pub(super) fn id_token(
     if let Some(nonce) = nonce {
         claims["nonce"] = json!(nonce);
     }
-    core.key.sign(json!({"typ": "JWT"}), &claims)
+    core.key().sign(json!({"typ": "JWT"}), &claims)
 }
 
 /// Revokes a token. RFC 7009: unknown tokens are no error.

@@ -1,5 +1,6 @@
 //! The authorization server and what it protects, tested with plain requests.
 
+mod access_tokens;
 mod assertions;
 mod authorize;
 mod clients;

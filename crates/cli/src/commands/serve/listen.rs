@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 
 #[cfg(unix)]
 use super::activation::{self, GivenSocket};
+use super::oauth;
 use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
@@ -97,6 +98,10 @@ async fn serve_tcp(
             "use 127.0.0.1, or say --allow-remote and put a proxy with TLS in front",
         ));
     }
+    let oauth = oauth::configured(settings)?;
+    if let Some(oauth) = &oauth {
+        http = oauth::accept_tokens(http, oauth)?;
+    }
     let (token, token_path) = if args.no_token {
         (None, None)
     } else {
@@ -127,7 +132,11 @@ async fn serve_tcp(
             "hosts need the header `Authorization: Bearer TOKEN` with the token in {}",
             path.display()
         )),
+        None if oauth.is_some() => {}
         None => printer.note("no token is required: every program on this machine can call your tools"),
+    }
+    if let Some(oauth) = &oauth {
+        printer.note(&oauth::describe(oauth));
     }
     for (view, token) in view_notes {
         printer.note(&format!("the view `{view}` is at http://{address}/mcp/{view}{token}"));
@@ -189,6 +198,9 @@ fn note_socket(settings: &Settings, (served, views): (&str, &ViewMap), path: &Pa
     settings.printer.note(&format!("serving {served} on the socket {}; Ctrl-C ends it", path.display()));
     for view in views.keys() {
         settings.printer.note(&format!("the view `{view}` is at /mcp/{view}"));
+    }
+    if settings.layers().is_ok_and(|layers| layers.serve().oauth.is_some()) {
+        settings.printer.note("[serve.oauth] is not used on a socket: only your programs can connect to it");
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::Server;
+use bowline::config::ServeSettings;
 use bowline_gateway::{Gateway, Reload};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,6 +28,8 @@ pub(super) struct ReadConfig {
     pub(super) servers: Vec<Server>,
     /// The views of them.
     pub(super) views: ViewMap,
+    /// Who is served.
+    serve: ServeSettings,
     /// The servers whose entries cannot be used.
     left_out: Vec<SkippedServer>,
     /// Whether the project's file is used.
@@ -50,6 +53,7 @@ impl ReadConfig {
         Ok(Self {
             servers,
             views: views::configured(settings)?,
+            serve: layers.serve(),
             left_out: skipped.into_iter().filter(|skipped| skipped.detail.is_some()).collect(),
             has_project: layers.project().is_some(),
             untrusted: layers.untrusted().map(bowline_settings::UntrustedFile::note),
@@ -166,6 +170,10 @@ impl Reloader<'_> {
             // Their paths and tokens are those of the start, and so is the key of a daemon.
             printer.note("the views have changed, which takes effect at the next start");
             next.views = self.current.views.clone();
+        }
+        if next.serve != self.current.serve {
+            printer.note("the table [serve] has changed, which takes effect at the next start");
+            next.serve = self.current.serve.clone();
         }
         let reload = self.gateway.reload(next.servers.iter().cloned());
         self.logins.set(login_commands(&settings, &next.servers));

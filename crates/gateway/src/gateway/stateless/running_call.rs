@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bowline::types::method;
+use bowline::types::{LogLevel, method};
 use bowline::{HandlerResult, Json, RpcError};
 use bowline_proto::server::modern::Refusal;
 use bowline_proto::server::modern::input::{InputRetry, check_question};
 use bowline_proto::server::modern::methods::may_require_input;
+use bowline_proto::server::modern::request::ModernRequest;
 use bowline_proto::wire::meta;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::InputRequests;
@@ -22,8 +23,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::Shared;
 use super::super::questions::{CallQuestions, MAX_OPEN_QUESTIONS, Question};
 use super::super::request::{CallContext, CallOrigin, RoutedCall};
+use super::super::shared_calls::CallHost;
 use super::super::shared_upstreams::UpstreamLease;
 use super::super::upstream::UpstreamUse;
+use super::call_parking::HostRequest;
 use crate::catalog::Snapshot;
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
@@ -54,6 +57,10 @@ pub(super) struct CallStart {
     pub(super) routed: RoutedCall,
     pub(super) method: Box<str>,
     pub(super) params: Option<Json>,
+    /// The least severe log messages that the host wants. `None`: it wants none.
+    pub(super) log_level: Option<LogLevel>,
+    /// On whose behalf the host calls.
+    pub(super) principal: Option<Box<str>>,
     pub(super) memory: BodyMemory,
 }
 
@@ -78,10 +85,10 @@ const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 impl RunningCall {
     /// Starts a call.
     pub(super) fn spawn(start: CallStart) -> Self {
-        let CallStart { gateway, lease, routed, method, params, memory } = start;
+        let CallStart { gateway, lease, routed, method, params, log_level, principal, memory } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
         let current = Arc::<CurrentRequest>::default();
-        let origin = StatelessOrigin { asking, current: Arc::clone(&current) };
+        let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level, principal };
         let snapshot = Arc::clone(routed.snapshot());
         let result = tokio::spawn(async move {
             let context = CallContext { gateway: &gateway, upstreams: &lease, method: &method };
@@ -93,9 +100,9 @@ impl RunningCall {
         Self { result, questions, open: Vec::new(), keys: HashSet::new(), rounds: 0, current, snapshot }
     }
 
-    /// Lets a request of the host wait for the call: it gets the progress from now on.
-    pub(super) fn attach(&self, request: &Arc<OpenRequest>, progress_token: Option<Json>) {
-        *self.current.0.lock() = progress_token.map(|token| (Arc::downgrade(request), token));
+    /// Lets a request of the host wait for the call: it gets progress and log messages from now on.
+    pub(super) fn attach(&self, request: &Arc<OpenRequest>, host: &HostRequest) {
+        *self.current.0.lock() = Some((Arc::downgrade(request), host.client.clone()));
     }
 
     /// Waits until the call has ended, or has questions for a host with these capabilities.
@@ -214,23 +221,34 @@ impl RunningCall {
     }
 }
 
-/// The request of the host that waits for a call at the moment, and its progress token. `None` if the
-/// host wants no progress.
+/// The request of the host that waits for a call at the moment, and what it says about itself. `None`
+/// before the first.
 #[derive(Default)]
-struct CurrentRequest(Mutex<Option<(Weak<OpenRequest>, Json)>>);
+struct CurrentRequest(Mutex<Option<(Weak<OpenRequest>, ModernRequest)>>);
 
 impl CurrentRequest {
-    /// Sends progress to the host, if it reads fast enough. A slow host must not delay the others
-    /// that share the connection.
-    // PR-02, GW-09
+    /// Sends progress to the host, if it wants any.
+    // PR-02
     fn send_progress(&self, params: &Json) {
-        let current = self.0.lock().clone();
-        if params.as_bytes().len() <= MAX_PROGRESS_BYTES
-            && let Some((request, token)) = current
-            && let Some(request) = request.upgrade()
+        let token = self.0.lock().as_ref().and_then(|(_, client)| client.progress_token.clone());
+        if let Some(token) = token
             && let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(params))
         {
-            request.try_notify(method::PROGRESS, Some(&params));
+            self.send(method::PROGRESS, &params);
+        }
+    }
+
+    /// Sends a notification on the stream of the request, if the host wants it and reads fast enough. A
+    /// slow host must not delay the others that share the connection.
+    // GW-09
+    fn send(&self, method: &str, params: &Json) {
+        let current = self.0.lock().clone();
+        if params.as_bytes().len() <= MAX_PROGRESS_BYTES
+            && let Some((request, client)) = current
+            && let Some(request) = request.upgrade()
+            && client.accepts_notification(method, Some(params))
+        {
+            request.try_notify(method, Some(params));
         }
     }
 }
@@ -239,6 +257,19 @@ impl CurrentRequest {
 struct StatelessOrigin {
     asking: CallQuestions,
     current: Arc<CurrentRequest>,
+    log_level: Option<LogLevel>,
+    principal: Option<Box<str>>,
+}
+
+impl StatelessOrigin {
+    /// The end of the call that what a server says reaches.
+    fn call_host(&self) -> CallHost {
+        let current = Arc::clone(&self.current);
+        CallHost {
+            questions: self.asking.clone(),
+            logs: Arc::new(move |params| current.send(method::LOG, params)),
+        }
+    }
 }
 
 impl CallOrigin for StatelessOrigin {
@@ -254,13 +285,22 @@ impl CallOrigin for StatelessOrigin {
         let Some(_permit) = upstream.count_call() else {
             return Err(error_response::too_many_requests(&server.name));
         };
-        let open = connected.shared_calls.open(self.asking.clone());
-        let current = Arc::clone(&self.current);
-        let options = call_options(&server.timeouts)
+        let host = self.call_host();
+        let (current, logs) = (Arc::clone(&self.current), Arc::clone(&host.logs));
+        let mut options = call_options(&server.timeouts)
             .handler(self.asking.clone())
             .on_raw_progress(move |params| current.send_progress(&params));
+        if let Some(level) = self.log_level {
+            options = options.log_level(level).on_log(move |params| logs(&params));
+            connected.enable_logs(level).await;
+        }
+        let open = connected.shared_calls.open(self.principal.as_deref(), host);
         let params = params.map(trace::continue_trace);
         let result = connected.client.request_with(method, &params, &options).await;
+        if self.log_level.is_some() {
+            // What the server said during the call comes before its response.
+            connected.queue.wait_until_delivered().await;
+        }
         open.finish();
         match result {
             Ok(result) => Ok(with_exposed_uris(result, snapshot, &server.name)),

@@ -63,7 +63,7 @@ impl TokenRequest<'_> {
             return Err(EndpointResponse::error(401, "invalid_client", "who asks?"));
         };
         let subject = self.request.field("subject_token").and_then(Jwt::parse);
-        let Some(subject) = subject.filter(|jwt| jwt.is_signed_by(&self.core.key.jwk())) else {
+        let Some(subject) = subject.filter(|jwt| jwt.is_signed_by(&self.core.key().jwk())) else {
             return invalid("subject_token is not of this server");
         };
         if self.request.field("subject_token_type") != Some("urn:ietf:params:oauth:token-type:id_token") {
@@ -91,7 +91,7 @@ impl TokenRequest<'_> {
             }
         }
         Ok(EndpointResponse::ok(json!({
-            "access_token": self.core.key.sign(json!({"typ": ID_JAG_TYPE}), &claims),
+            "access_token": self.core.key().sign(json!({"typ": ID_JAG_TYPE}), &claims),
             "issued_token_type": ID_JAG,
             "token_type": "N_A",
             "expires_in": 300,

@@ -7,10 +7,10 @@ use super::*;
 use crate::gateway::http_host::{RawEndpoint, Reply, ServedGateway, serve_with_settings};
 
 /// A modern host that sends its requests to one path, with one token.
-struct ModernHost<'a> {
-    endpoint: &'a RawEndpoint,
-    path: &'static str,
-    token: &'static str,
+pub(super) struct ModernHost<'a> {
+    pub(super) endpoint: &'a RawEndpoint,
+    pub(super) path: &'static str,
+    pub(super) token: &'static str,
 }
 
 impl ModernHost<'_> {
@@ -35,7 +35,7 @@ impl ModernHost<'_> {
         self.endpoint.post_to(self.path, &message, &headers).await
     }
 
-    async fn request(&self, method: &str, params: Value) -> Value {
+    pub(super) async fn request(&self, method: &str, params: Value) -> Value {
         let answer = self.post(method, params).await.message().await;
         assert_eq!(answer["id"], 1, "{answer}");
         answer

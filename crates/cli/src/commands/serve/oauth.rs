@@ -1,0 +1,38 @@
+//! Which OAuth access tokens `bowline serve` accepts over HTTP.
+
+use std::sync::Arc;
+
+use bowline::config::OAuthResource;
+use bowline_gateway::{HttpSettings, JwtVerifier, ResourceServer};
+use url::Url;
+
+use crate::failure::{Failure, Outcome};
+use crate::settings::Settings;
+
+/// Returns what the configuration says about access tokens. With a mistake in it nothing is served:
+/// hosts could be let in whom it was meant to keep out.
+pub(super) fn configured(settings: &Settings) -> Outcome<Option<OAuthResource>> {
+    let layers = settings.layers()?;
+    let problems: Vec<_> = layers.serve_problems().cloned().collect();
+    if !problems.is_empty() {
+        return Err(Failure::config("it is not clear who is to be served", problems));
+    }
+    Ok(layers.serve().oauth)
+}
+
+/// Accepts these tokens, and requests to the host of their resource.
+pub(super) fn accept_tokens(http: HttpSettings, oauth: &OAuthResource) -> Outcome<HttpSettings> {
+    let verifier = JwtVerifier::new(&oauth.resource, &oauth.issuers)
+        .map_err(|error| Failure::usage(format!("[serve.oauth] cannot be used: {error}")))?;
+    let server =
+        ResourceServer::new(&oauth.resource, &oauth.issuers, Arc::new(verifier)).with_scopes(&oauth.scopes);
+    let server =
+        oauth.view_scopes.iter().fold(server, |server, (scope, view)| server.with_view_scope(scope, view));
+    let host = Url::parse(&oauth.resource).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+    Ok(http.with_allowed_hosts(host).with_resource_server(server))
+}
+
+/// Says where hosts get their tokens.
+pub(super) fn describe(oauth: &OAuthResource) -> String {
+    format!("hosts can use tokens of {} for {}", oauth.issuers.join(" and "), oauth.resource)
+}
