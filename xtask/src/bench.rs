@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: installs the peers and runs the benchmark crate.
 
 mod build;
+mod hosts;
 
 use anyhow::Result;
 
@@ -13,7 +14,8 @@ use crate::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Passed to the benchmark as they are; `--help` after `--` shows its own. `build`, alone or with
-    /// `--release`, measures instead what it takes to compile a minimal client.
+    /// `--release`, measures instead what it takes to compile a minimal client; `hosts` counts the right
+    /// calls of whole hosts while servers are restarted.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
@@ -21,6 +23,9 @@ pub(crate) struct Args {
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.args.first().is_some_and(|first| first == BUILD) {
         return build::run(workspace, args.args.iter().any(|arg| arg == "--release"));
+    }
+    if args.args.first().is_some_and(|first| first == HOSTS) {
+        return hosts::run(workspace);
     }
     let node = NodePeers::ensure(workspace)?;
     // The benchmark starts the command as well, and looks for it beside itself.
@@ -58,3 +63,6 @@ const GATEWAY: &str = "gateway";
 
 /// The subcommand that compiles minimal clients.
 const BUILD: &str = "build";
+
+/// The subcommand that runs whole hosts.
+const HOSTS: &str = "hosts";

@@ -106,7 +106,15 @@ pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'stati
         // the platform, and each has some hundred megabytes.
         let hosts = node::ensure(workspace, "hosts")?;
         peers.push(("BOWLINE_CLAUDE", hosts.join("@anthropic-ai/claude-code-linux-x64/claude")));
+        peers.push((
+            "BOWLINE_CODEX",
+            hosts.join("codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"),
+        ));
         peers.push(("BOWLINE_OPENCODE", hosts.join("opencode-linux-x64-baseline/bin/opencode")));
+        peers.push(("BOWLINE_QWEN", hosts.join("@qwen-code/qwen-code/cli.js")));
+        // Clients of SDKs that are served by our command.
+        peers.push(("BOWLINE_CLIENTS", node::ensure(workspace, "clients")?));
+        peers.push(("BOWLINE_PYTHON_SDK_1", ensure_gateway_python(workspace)?));
         let modules = node::ensure(workspace, "browser")?;
         peers.push(("BOWLINE_CHROMIUM", browser::ensure(workspace, &node.node, &modules)?));
         peers.push(("BOWLINE_BROWSER_MODULES", modules));

@@ -1,5 +1,5 @@
 //! A kit of real test servers: a scripted MCP server with injectable faults, an authorization
-//! server with injectable faults, and a TCP proxy that injects faults.
+//! server with injectable faults, a TCP proxy that injects faults, and a scripted model endpoint.
 //!
 //! ```
 //! # async fn example() {
@@ -44,6 +44,7 @@ mod event_log;
 mod fault;
 mod http;
 mod message_log;
+mod model;
 mod port_listener;
 #[cfg(target_os = "linux")]
 mod process_exit;
@@ -72,6 +73,7 @@ pub use engine::{ServerRequestInfo, Session, StreamKind, SubscriptionEnd, Subscr
 pub use fault::Fault;
 pub use http::HttpServer;
 pub use message_log::ReceivedMessage;
+pub use model::{ScriptedModel, ToolOutcome};
 #[cfg(target_os = "linux")]
 pub use process_exit::wait_for_exit;
 pub use proxy::{ConnectionEnd, FaultProxy, FlowRules, LinkInfo, ProxyRules};

@@ -128,7 +128,7 @@ async fn collect(pipe: impl AsyncRead + Unpin, sink: watch::Sender<Vec<String>>)
 
 /// Finds a free port below the ephemeral range. While the server is down, an outgoing connection
 /// could otherwise take its port or even connect to itself.
-fn stable_port() -> u16 {
+pub(crate) fn stable_port() -> u16 {
     let start = std::process::id() ^ u32::from(free_port());
     for step in 0..PORT_RANGE.len() {
         let offset = (start as usize * 31 + step) % PORT_RANGE.len();

@@ -7,6 +7,7 @@ mod features;
 mod legacy;
 mod lifecycle;
 mod listen;
+mod model;
 mod modern;
 mod proxy;
 mod server_requests;
