@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod activation;
+mod configured;
 #[cfg(unix)]
 mod daemon;
 #[cfg(unix)]
@@ -45,7 +46,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     let config = ReadConfig::read(&args, settings)?;
     config.left_out_notes(None).iter().for_each(|note| printer.note(note));
     let served = (&config.servers[..], &config.views);
-    let limits = limits::configured(settings)?;
+    let limits = configured::read(settings)?.limits;
     if let Some(view) = &args.view {
         views::check_selected(view, &config.views, settings)?;
     }

@@ -317,6 +317,10 @@ impl Sending<'_> {
         };
         if let Err(fault) = written {
             self.guard.finish();
+            if fault.cause == Cause::Closed {
+                // The link was replaced at this moment, and its pipe closed. Nothing was sent.
+                return Err(Failure::LinkSuperseded.into());
+            }
             // A pipe that accepts nothing is unusable, even if messages still arrive.
             connection.links.retire(self.live.attempt);
             connection.engine.report_link_event(self.live.attempt, SessionEvent::LinkLost(fault.clone()));

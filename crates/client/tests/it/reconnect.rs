@@ -1,5 +1,7 @@
 //! A server that is unreachable for a while: calls wait for it, or report what is known.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline::config::Protocol;
@@ -278,4 +280,35 @@ async fn hl_05_an_immediately_refused_stream_is_harmless() {
         client.ping().await.unwrap();
         client.close().await;
     }
+}
+
+/// A call that finds the pipe of its link closed, because the link is replaced at that moment, is sent
+/// over the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_are_repeated_that_race_with_the_end_of_a_process() {
+    let server = testkit::server().legacy().tool(Tool::named("echo").read_only()).stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let calling: Vec<_> = (0..4)
+        .map(|_| {
+            let (client, stop) = (client.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    client.call_tool("echo", &json!({})).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for process in 1..=20 {
+        let calls = server.count("tools/call");
+        server.wait_until(|server| server.count("tools/call") > calls + 20, TEST_TIMEOUT).await;
+        server.exit(1);
+        server.wait_until(|_| server.processes().len() > process, TEST_TIMEOUT).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for call in calling {
+        call.await.unwrap();
+    }
+    client.close().await;
 }

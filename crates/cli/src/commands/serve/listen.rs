@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 
 #[cfg(unix)]
 use super::activation::{self, GivenSocket};
+use super::configured;
 use super::limits;
 use super::oauth;
 use super::views::{self, ViewMap};
@@ -37,7 +38,7 @@ pub(super) async fn open(
 ) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
-    let mut http = limits::apply(http_settings(args, has_processes), &limits::configured(settings)?);
+    let mut http = limits::apply(http_settings(args, has_processes), &configured::read(settings)?.limits);
     if let Some(sessions) = serve_sessions::open(settings).await {
         http = http.with_session_store(sessions);
     }
@@ -99,7 +100,7 @@ async fn serve_tcp(
             "use 127.0.0.1, or say --allow-remote and put a proxy with TLS in front",
         ));
     }
-    let oauth = oauth::configured(settings)?;
+    let oauth = configured::read(settings)?.oauth;
     if let Some(oauth) = &oauth {
         http = oauth::accept_tokens(http, oauth)?;
     }

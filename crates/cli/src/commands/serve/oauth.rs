@@ -7,18 +7,6 @@ use bowline_gateway::{HttpSettings, JwtVerifier, ResourceServer};
 use url::Url;
 
 use crate::failure::{Failure, Outcome};
-use crate::settings::Settings;
-
-/// Returns what the configuration says about access tokens. With a mistake in it nothing is served:
-/// hosts could be let in whom it was meant to keep out.
-pub(super) fn configured(settings: &Settings) -> Outcome<Option<OAuthResource>> {
-    let layers = settings.layers()?;
-    let problems: Vec<_> = layers.serve_problems().cloned().collect();
-    if !problems.is_empty() {
-        return Err(Failure::config("it is not clear who is to be served", problems));
-    }
-    Ok(layers.serve().oauth)
-}
 
 /// Accepts these tokens, and requests to the host of their resource.
 pub(super) fn accept_tokens(http: HttpSettings, oauth: &OAuthResource) -> Outcome<HttpSettings> {

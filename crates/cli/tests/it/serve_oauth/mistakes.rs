@@ -16,7 +16,7 @@ fn a_mistake_in_the_table_is_no_reason_to_let_others_in() {
     exit: 2
     --- stdout
     --- stderr
-    error: it is not clear who is to be served
+    error: it is not clear how hosts are to be served
       problems:
         3:8: serve.oauth: needs `issuers`
           the authorization servers whose tokens are accepted
@@ -26,7 +26,7 @@ fn a_mistake_in_the_table_is_no_reason_to_let_others_in() {
     context.user_config(&format!("{SERVER}[serv.oauth]\nresource = 'https://gateway/mcp'\n"));
     let shown = context.run(context.bowline(["serve", "--no-token"]));
     assert!(
-        shown.starts_with("exit: 2\n") && shown.contains("it is not clear who is to be served"),
+        shown.starts_with("exit: 2\n") && shown.contains("it is not clear how hosts are to be served"),
         "{shown}"
     );
 }
