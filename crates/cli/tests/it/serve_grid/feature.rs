@@ -223,12 +223,12 @@ async fn list_changed(host: &mut GridHost, server: &Upstream, is_first: bool) {
         host.subscribe(&server.uri("a")).await;
     }
     // A list that nobody has fetched has not changed.
-    assert!(!tool_names(host).await.iter().any(|tool| *tool == name));
+    assert!(!tool_names(host).await.contains(&name));
     let control = server.control();
     control.edit(|script| script.tool(name.as_str()));
     control.wait_until(|control| control.announce_tools() > 0, TEST_TIMEOUT).await;
     host.notification("notifications/tools/list_changed").await;
-    assert!(tool_names(host).await.iter().any(|tool| *tool == name));
+    assert!(tool_names(host).await.contains(&name));
     control.edit(|script| script.without_tool(&name));
     control.wait_until(|control| control.announce_tools() > 0, TEST_TIMEOUT).await;
     host.notification("notifications/tools/list_changed").await;

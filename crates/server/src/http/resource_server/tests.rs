@@ -111,7 +111,7 @@ async fn gw_11_a_challenge_says_where_tokens_come_from() {
     let text = r#"scope="mcp o", resource_metadata="https://h/.well-known/oauth-protected-resource/mcp""#;
     assert_eq!(decide(&with_views(), Some("ops"), "expired").await, invalid(text));
     assert_eq!(
-        decide(&with_views(), Some("ops"), "caf\u{e9}").await.split('(').next(),
+        decide(&with_views(), Some("ops"), "tok\u{e9}n").await.split('(').next(),
         Some("InsufficientScope")
     );
     let not_text = with_views().authorize(&views(), None, Some(b"Bearer \xff")).await;
