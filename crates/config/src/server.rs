@@ -171,8 +171,8 @@ words! {
         Auto = "auto",
         /// Each session of a host has its own.
         Session = "session",
-        /// All sessions of hosts with the same name, version and capabilities share one. The server
-        /// is not told of the roots of any of them.
+        /// All sessions of one user's hosts with the same name, version and capabilities share one. The
+        /// server is not told of the roots of any of them.
         All = "all",
     }
 }

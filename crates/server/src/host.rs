@@ -150,6 +150,12 @@ impl Host {
         self
     }
 
+    /// On whose behalf the host acts. `None` is whoever has the general token, or all if none is
+    /// required.
+    pub fn principal(&self) -> Option<&str> {
+        self.audience.principal()
+    }
+
     /// The view of the servers that the host has. `None` is everything.
     pub fn view(&self) -> Option<&str> {
         self.audience.view()

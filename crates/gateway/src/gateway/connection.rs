@@ -83,7 +83,7 @@ impl Connection {
         let config = &server.config;
         let is_shared = scope.is_shared();
         let members = Arc::new(Members::new(config.timeouts.max));
-        let shared_calls = Arc::new(SharedCalls::new(config.timeouts.max));
+        let shared_calls = Arc::<SharedCalls>::default();
         let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
         let mut on_question = None;
         let builder = if identity.session.is_some() {
@@ -381,9 +381,7 @@ impl Delivery {
             Topic::Other if *said.method != *method::TASK => None,
             _ => return,
         };
-        if let (Topic::Log(params), Ok(host)) =
-            (said.topic(), self.shared_calls.find_host(std::time::Instant::now()))
-        {
+        if let (Topic::Log(params), Ok(host)) = (said.topic(), self.shared_calls.find_host()) {
             (host.logs)(params);
             return;
         }

@@ -54,8 +54,9 @@ pub(super) enum ConnectError {
 pub(super) enum Scope {
     /// One member.
     Own(MemberId),
-    /// All members with this client info, and with these capabilities, which the server is told.
-    Shared { client_info: Json, capabilities: Json },
+    /// All members of this principal with this client info, and with these capabilities, which the
+    /// server is told.
+    Shared { principal: Option<Arc<str>>, client_info: Json, capabilities: Json },
 }
 
 impl Scope {
@@ -79,7 +80,8 @@ impl Scope {
         let is_stateless = lists.is_some_and(|lists| lists.is_stateless);
         let capabilities =
             if is_stateless { identity.capabilities.clone() } else { identity.capabilities_without_roots() };
-        Self::Shared { client_info: identity.client_info.clone(), capabilities }
+        let (principal, client_info) = (identity.principal.clone(), identity.client_info.clone());
+        Self::Shared { principal, client_info, capabilities }
     }
 
     pub(super) fn is_shared(&self) -> bool {

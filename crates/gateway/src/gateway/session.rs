@@ -20,6 +20,7 @@ use crate::view::HostView;
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
+    principal: Option<Arc<str>>,
     view: Arc<HostView>,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
@@ -30,7 +31,8 @@ impl HostSession {
     pub(super) async fn run(gateway: Arc<Shared>, mut host: Host, stop: impl Future<Output = ()>) {
         let link = host.link().clone();
         let view = gateway.views.select(host.view());
-        let session = Arc::new(Self { gateway, link, view, upstreams: Mutex::default() });
+        let principal = host.principal().map(Arc::from);
+        let session = Arc::new(Self { gateway, link, principal, view, upstreams: Mutex::default() });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -87,6 +89,7 @@ impl HostSession {
         let (host, view) = (params.client_info.as_str(), self.view.name());
         tracing::info!(host, view, revision = %params.revision, "a host is here");
         let identity = Identity {
+            principal: self.principal.clone(),
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
             view: Arc::clone(&self.view),

@@ -1,5 +1,5 @@
-//! Connections that hosts without a session share, by the name, version and capabilities that they
-//! declare, and by their view of the servers.
+//! Connections that hosts without a session share, by their principal, the name, version and
+//! capabilities that they declare, and their view of the servers.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -29,6 +29,8 @@ pub(super) struct SharedUpstreams {
 /// What hosts that share connections have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClientKey {
+    /// On whose behalf they act. What a server says about the calls of one must not reach another.
+    principal: Option<Box<str>>,
     /// The text of their `Implementation`.
     client_info: Box<str>,
     /// The capabilities that servers are told.
@@ -52,8 +54,8 @@ pub(super) struct UpstreamLease {
     upstreams: Arc<Upstreams>,
 }
 
-/// Most kinds of hosts for which servers are connected to at a time. A host can declare anything;
-/// hosts beyond that share connections in the name of the gateway, by their capabilities alone, which
+/// Most kinds of hosts of a principal for which servers are connected to at a time. A host can declare
+/// anything; hosts beyond that share connections in the name of the gateway, by their capabilities alone, which
 /// have few values.
 const MAX_CLIENTS: usize = 32;
 /// Longest name and version that servers are told, in bytes.
@@ -70,21 +72,26 @@ impl SharedUpstreams {
 
     /// The connections for the host of a request.
     // GW-15
-    pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest, view: Option<&str>) -> UpstreamLease {
+    pub(super) fn lease(
+        self: &Arc<Self>,
+        client: &ModernRequest,
+        (principal, view): (Option<&str>, Option<&str>),
+    ) -> UpstreamLease {
         let capabilities = forwarded_capabilities(&client.client_capabilities);
-        self.lease_for(client.client_info.as_ref(), capabilities, view)
+        self.lease_for(client.client_info.as_ref(), capabilities, (principal, view))
     }
 
-    /// The connections for hosts that declare this name and version, an `Implementation`, and these
-    /// capabilities, and have this view.
+    /// The connections for hosts of this principal that declare this name and version, an
+    /// `Implementation`, and these capabilities, and have this view.
     fn lease_for(
         self: &Arc<Self>,
         client_info: Option<&Json>,
         capabilities: Json,
-        view: Option<&str>,
+        (principal, view): (Option<&str>, Option<&str>),
     ) -> UpstreamLease {
         let view = self.gateway.views.select(view);
         let key = |client_info: &Json| ClientKey {
+            principal: principal.map(Box::from),
             client_info: client_info.as_str().into(),
             capabilities: capabilities.as_str().into(),
             view: view.name().into(),
@@ -93,14 +100,21 @@ impl SharedUpstreams {
         let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
         let declared = declared.filter(|info| {
             let is_known = by_client.contains_key(&key(info));
-            is_known || by_client.len() < MAX_CLIENTS || self.close_longest_idle(&mut by_client)
+            let own = by_client.keys().filter(|client| client.principal.as_deref() == principal);
+            is_known || own.count() < MAX_CLIENTS || self.close_longest_idle(&mut by_client, principal)
         });
         let client_info = declared.cloned().unwrap_or_else(server_info);
         let client = key(&client_info);
         let entry = by_client.entry(client.clone()).or_insert_with(|| Entry {
             upstreams: Upstreams::open(
                 &self.gateway,
-                Identity { client_info, capabilities, view, session: None },
+                Identity {
+                    principal: principal.map(Arc::from),
+                    client_info,
+                    capabilities,
+                    view,
+                    session: None,
+                },
             ),
             users: 0,
             idle_since: Instant::now(),
@@ -137,9 +151,11 @@ impl SharedUpstreams {
         }
     }
 
-    /// Closes the connections that are unused for the longest time. `false` if all are in use.
-    fn close_longest_idle(&self, by_client: &mut HashMap<ClientKey, Entry>) -> bool {
-        let idle = by_client.iter().filter(|(_, entry)| entry.users == 0);
+    /// Closes the connections of a principal that are unused for the longest time. `false` if all are in
+    /// use.
+    fn close_longest_idle(&self, by_client: &mut HashMap<ClientKey, Entry>, principal: Option<&str>) -> bool {
+        let own = by_client.iter().filter(|(client, _)| client.principal.as_deref() == principal);
+        let idle = own.filter(|(_, entry)| entry.users == 0);
         let longest = idle.min_by_key(|(_, entry)| entry.idle_since).map(|(client, _)| client.clone());
         let Some(entry) = longest.and_then(|client| by_client.remove(&client)) else { return false };
         self.spawn_close(entry.upstreams);
@@ -192,11 +208,30 @@ mod tests {
     }
 
     fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
-        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), None)
+        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), (None, None))
     }
 
     fn names(shared: &SharedUpstreams) -> usize {
         shared.by_client.lock().len()
+    }
+
+    /// Nobody hears what is meant for another, and nobody uses up what is meant for another.
+    #[tokio::test]
+    async fn principals_share_nothing() {
+        let shared = shared();
+        let lease_of = |principal, name: &str| {
+            shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), (principal, None))
+        };
+        let many: Vec<_> =
+            (0..=MAX_CLIENTS).map(|number| lease_of(Some("one"), &number.to_string())).collect();
+        let beyond = lease_of(Some("one"), "x");
+        assert!(Arc::ptr_eq(&many[MAX_CLIENTS].upstreams, &beyond.upstreams));
+        let other = lease_of(Some("two"), "x");
+        assert_eq!(*other.client.client_info, *implementation("x", "1").as_str());
+        for one in many.iter().chain([&beyond]) {
+            assert!(!Arc::ptr_eq(&one.upstreams, &other.upstreams));
+        }
+        assert!(Arc::ptr_eq(&other.upstreams, &lease_of(Some("two"), "x").upstreams));
     }
 
     #[tokio::test]
@@ -207,7 +242,7 @@ mod tests {
         let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
         assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
         assert_eq!(*first.client.client_info, *server_info().as_str());
-        let anonymous = shared.lease_for(None, Json::empty_object(), None);
+        let anonymous = shared.lease_for(None, Json::empty_object(), (None, None));
         let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
         for other in [&anonymous, &large] {
             assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
@@ -232,8 +267,9 @@ mod tests {
     async fn hosts_with_other_capabilities_have_other_connections() {
         let shared = shared();
         let host = implementation("host", "1");
-        let lease =
-            |capabilities: &str| shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap(), None);
+        let lease = |capabilities: &str| {
+            shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap(), (None, None))
+        };
         let (none, roots, again) = (lease("{}"), lease(r#"{"roots":{}}"#), lease(r#"{"roots":{}}"#));
         assert!(!Arc::ptr_eq(&none.upstreams, &roots.upstreams));
         assert!(Arc::ptr_eq(&roots.upstreams, &again.upstreams));
@@ -245,7 +281,7 @@ mod tests {
         let gateway = Gateway::builder([]).view("a", View::default()).view("b", View::default()).build();
         let shared = SharedUpstreams::new(gateway.0);
         let host = implementation("host", "1");
-        let in_view = |view| shared.lease_for(Some(&host), Json::empty_object(), view);
+        let in_view = |view| shared.lease_for(Some(&host), Json::empty_object(), (None, view));
         let (none, a) = (in_view(None), in_view(Some("a")));
         let (b, again) = (in_view(Some("b")), in_view(Some("a")));
         assert!(!Arc::ptr_eq(&none.upstreams, &a.upstreams) && !Arc::ptr_eq(&a.upstreams, &b.upstreams));
@@ -253,7 +289,7 @@ mod tests {
         // Hosts of all kinds beyond the bound share connections, but never those of another view.
         let _held: Vec<_> = (0..MAX_CLIENTS).map(|number| lease(&shared, &number.to_string())).collect();
         let beyond = implementation("x", "1");
-        let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), view);
+        let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), (None, view));
         assert!(!Arc::ptr_eq(&beyond(Some("a")).upstreams, &beyond(Some("b")).upstreams));
     }
 

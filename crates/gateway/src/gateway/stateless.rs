@@ -96,7 +96,8 @@ impl StatelessHosts {
             Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,
             Err(refusal) => return request.request.respond(Err(&refusal.error)).await,
         }
-        let lease = self.upstreams.lease(&request.client, request.view());
+        let audience = (request.audience.principal(), request.view());
+        let lease = self.upstreams.lease(&request.client, audience);
         match &*request.method {
             method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
             method::DISCOVER => {
@@ -124,7 +125,6 @@ impl StatelessHosts {
             method: method.clone(),
             params,
             log_level: client.log_level,
-            principal: audience.principal().map(Box::from),
             memory,
         };
         let host = HostRequest { method, params: sent, client, audience };

@@ -28,6 +28,8 @@ use crate::view::HostView;
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
+    /// On whose behalf the host acts. Nothing is shared with others.
+    pub(super) principal: Option<Arc<str>>,
     /// The name and version that servers are told: an `Implementation`.
     pub(super) client_info: Json,
     /// The capabilities of the host, as far as servers are told: an object.

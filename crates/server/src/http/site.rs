@@ -151,7 +151,9 @@ impl Site {
         if request.method() == Method::OPTIONS && headers.contains_key(ORIGIN) {
             return Ok(preflight());
         }
-        let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        // With two of them, a proxy in front may have checked the other one.
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let authorization = given.next().filter(|_| given.next().is_none()).map(HeaderValue::as_bytes);
         let audience = endpoint.authorize(&self.settings, authorization).await?;
         match (endpoint.kind, request.method()) {
             (EndpointKind::SseStream, &Method::GET) => sse::serve_stream(&self, &audience, headers).await,

@@ -74,6 +74,8 @@ async fn se_08_each_request_needs_the_token() {
         host.without("authorization"),
         host.with("authorization", "Bearer secret2"),
         host.with("authorization", "Basic secret"),
+        // A second header, whatever its spelling: a proxy in front may check that one.
+        host.with("Authorization", "Bearer secret"),
     ] {
         for method in ["POST", "GET", "DELETE", "PUT"] {
             let reply = wrong.send(method, "/mcp", &request(1, "ping", json!({})).to_string()).await;

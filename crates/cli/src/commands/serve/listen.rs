@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use bowline::Server;
 use bowline::config::Transport;
@@ -29,6 +30,24 @@ pub(super) struct Listener {
     #[cfg(unix)]
     _socket_file: Option<SocketFile>,
 }
+
+/// Binds a TCP socket. After a kill, a child that the last process was about to start may hold the socket
+/// for a moment.
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let until = Instant::now() + BIND_WAIT;
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                tokio::time::sleep(BIND_RETRY_DELAY).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
+/// How long an address that is in use is tried again.
+const BIND_WAIT: Duration = Duration::from_millis(500);
+const BIND_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Opens the socket.
 pub(super) async fn open(
@@ -120,7 +139,7 @@ async fn serve_tcp(
     }
     let socket = match socket {
         Ok(socket) => socket,
-        Err(address) => TcpListener::bind(address).await.map_err(|error| busy_address(address, &error))?,
+        Err(address) => bind(address).await.map_err(|error| busy_address(address, &error))?,
     };
     if let Some(token) = &token {
         http = http.with_bearer_token(token);

@@ -59,8 +59,6 @@ pub(super) struct CallStart {
     pub(super) params: Option<Json>,
     /// The least severe log messages that the host wants. `None`: it wants none.
     pub(super) log_level: Option<LogLevel>,
-    /// On whose behalf the host calls.
-    pub(super) principal: Option<Box<str>>,
     pub(super) memory: BodyMemory,
 }
 
@@ -85,10 +83,10 @@ const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 impl RunningCall {
     /// Starts a call.
     pub(super) fn spawn(start: CallStart) -> Self {
-        let CallStart { gateway, lease, routed, method, params, log_level, principal, memory } = start;
+        let CallStart { gateway, lease, routed, method, params, log_level, memory } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
         let current = Arc::<CurrentRequest>::default();
-        let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level, principal };
+        let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level };
         let snapshot = Arc::clone(routed.snapshot());
         let result = tokio::spawn(async move {
             let context = CallContext { gateway: &gateway, upstreams: &lease, method: &method };
@@ -258,7 +256,6 @@ struct StatelessOrigin {
     asking: CallQuestions,
     current: Arc<CurrentRequest>,
     log_level: Option<LogLevel>,
-    principal: Option<Box<str>>,
 }
 
 impl StatelessOrigin {
@@ -294,14 +291,14 @@ impl CallOrigin for StatelessOrigin {
             options = options.log_level(level).on_log(move |params| logs(&params));
             connected.enable_logs(level).await;
         }
-        let open = connected.shared_calls.open(self.principal.as_deref(), host);
+        let open = connected.shared_calls.open(host);
         let params = params.map(trace::continue_trace);
         let result = connected.client.request_with(method, &params, &options).await;
         if self.log_level.is_some() {
             // What the server said during the call comes before its response.
             connected.queue.wait_until_delivered().await;
         }
-        open.finish();
+        drop(open);
         match result {
             Ok(result) => Ok(with_exposed_uris(result, snapshot, &server.name)),
             Err(error) => Err(upstream.error_response(&connected.client, &error)),
