@@ -59,7 +59,8 @@ pub(crate) enum Target {
 pub(crate) enum LabFault {
     /// The server of the test kit forgets all sessions.
     ForgetSessions,
-    /// The same, and from then on it answers with 400 and a text instead of 404.
+    /// The server of the test kit forgets all sessions, and from then on answers those with 400 and a text
+    /// instead of 404.
     ForgetSessionsWith400,
     /// The reference server is killed and started again.
     KillServer,

@@ -10,7 +10,7 @@ use bowline_server::{HttpSettings, RecordCheck, SessionStore, SessionStoreFuture
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::http_client::{HttpClient, TestEvent, soon};
+use crate::http_client::{EventReader, HttpClient, TestEvent, soon};
 use crate::test_server::{Report, TestServer, initialize, notification, request, result};
 
 /// Remembers sessions in memory, for several listeners in turn.
@@ -124,6 +124,17 @@ async fn begin(memory: &Memory, server: &TestServer) -> HttpClient {
     let host = server.initialize("2025-11-25").await;
     memory.wait_for_record("2025-11-25").await;
     host
+}
+
+/// Begins a session with a recorded request that stays open, while others are served. Returns the host and
+/// the stream of that request.
+async fn begin_with_open_request(memory: &Memory, server: &TestServer) -> (HttpClient, EventReader) {
+    let host = begin(memory, server).await;
+    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
+    events.next().await.unwrap();
+    memory.wait_for_entries(1).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    (host, events)
 }
 
 #[tokio::test]
@@ -284,11 +295,7 @@ async fn a_request_that_cannot_be_recorded_promises_nothing() {
 async fn an_open_request_is_recorded_again_after_many_others() {
     let memory = Memory::default();
     let server = memory.start().await;
-    let host = begin(&memory, &server).await;
-    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
-    events.next().await.unwrap();
-    memory.wait_for_entries(1).await;
-    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let (host, _open) = begin_with_open_request(&memory, &server).await;
     for id in 0..128 {
         let mut events = host.post(&request(id, "record", json!({}))).await.expect_events();
         events.next().await.unwrap();
@@ -385,11 +392,7 @@ async fn a_session_whose_record_was_removed_is_recorded_again() {
 async fn an_open_request_is_recorded_again_after_a_mebibyte() {
     let memory = Memory::default();
     let server = memory.start().await;
-    let host = begin(&memory, &server).await;
-    let mut events = host.post(&request("open", "record_and_hang", json!({}))).await.expect_events();
-    events.next().await.unwrap();
-    memory.wait_for_entries(1).await;
-    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let (host, _open) = begin_with_open_request(&memory, &server).await;
     let data = "x".repeat(600 * 1024);
     for (id, entries) in [(0, 1 + 2), (1, 1 + 4 + 1)] {
         let mut events = host.post(&request(id, "record", json!({"data": data}))).await.expect_events();
