@@ -3,8 +3,10 @@
 mod folder;
 mod format;
 mod owner;
+mod shared_folder;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use bowline_store::StoreError;
 use tokio::sync::oneshot;
 
 use folder::SessionFolder;
+use shared_folder::SharedFolder;
 
 /// Keeps sessions of hosts in a folder, one encrypted file for each.
 ///
@@ -24,6 +27,7 @@ use folder::SessionFolder;
 /// with it when that one has ended.
 #[derive(Debug)]
 pub struct SessionFiles {
+    folder: Arc<SharedFolder>,
     jobs: SyncSender<Job>,
 }
 
@@ -72,18 +76,29 @@ impl SessionFiles {
     /// The error is [`StoreError::Unusable`] if something else is where the key should be. Without it
     /// the sessions in the folder are of no use.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let folder = SessionFolder::open(folder)?;
+        let folder = Arc::new(SharedFolder::new(SessionFolder::open(folder)?));
         let (jobs, to_do) = mpsc::sync_channel(MAX_QUEUED_JOBS);
+        let shared = Arc::clone(&folder);
         std::thread::Builder::new()
             .name("bowline-sessions".into())
-            .spawn(move || work(folder, &to_do))
+            .spawn(move || work(&shared, &to_do))
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
-        Ok(Self { jobs })
+        Ok(Self { folder, jobs })
+    }
+
+    /// Passes a job to the thread. Returns whether there is room for it.
+    fn try_send(&self, job: Job) -> bool {
+        self.folder.begin_job();
+        let is_sent = self.jobs.try_send(job).is_ok();
+        if !is_sent {
+            self.folder.end_job();
+        }
+        is_sent
     }
 
     /// Queues a job that nobody waits for.
     fn queue(&self, job: Job) {
-        if self.jobs.try_send(job).is_err() {
+        if !self.try_send(job) {
             tracing::warn!("what has become of a session was not recorded: its files are too slow");
         }
     }
@@ -94,7 +109,7 @@ impl SessionFiles {
         job: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Job,
     ) -> SessionStoreFuture<T> {
         let (done, result) = oneshot::channel();
-        if self.jobs.try_send(job(done)).is_err() {
+        if !self.try_send(job(done)) {
             return Box::pin(std::future::ready(Err("the files of sessions are too slow".to_owned())));
         }
         Box::pin(async {
@@ -109,6 +124,10 @@ impl SessionStore for SessionFiles {
     }
 
     fn append(&self, session: &str, entry: Vec<u8>, _lifetime: Duration) -> SessionStoreFuture<()> {
+        // The thread of the caller does it if it can: to wake another one takes many times as long.
+        if let Some(appended) = self.folder.try_append(session, &entry) {
+            return Box::pin(std::future::ready(appended.map_err(|error| error.to_string())));
+        }
         self.request(|done| Job::Append { session: session.into(), entry, done })
     }
 
@@ -134,14 +153,17 @@ impl SessionStore for SessionFiles {
 }
 
 /// Carries out jobs in their order, until there can be no more.
-fn work(mut folder: SessionFolder, jobs: &Receiver<Job>) {
-    folder.sweep(format::now_ms());
+fn work(folder: &SharedFolder, jobs: &Receiver<Job>) {
+    folder.lock().sweep(format::now_ms());
     let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
     loop {
         match jobs.recv_timeout(next_sweep.saturating_duration_since(Instant::now())) {
-            Ok(job) => carry_out(&mut folder, job),
+            Ok(job) => {
+                carry_out(&mut folder.lock(), job);
+                folder.end_job();
+            }
             Err(RecvTimeoutError::Timeout) => {
-                folder.sweep(format::now_ms());
+                folder.lock().sweep(format::now_ms());
                 next_sweep = Instant::now() + SWEEP_INTERVAL;
             }
             Err(RecvTimeoutError::Disconnected) => return,

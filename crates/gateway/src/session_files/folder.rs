@@ -1,4 +1,4 @@
-//! [`SessionFolder`]: the files of sessions, for the one thread that uses them.
+//! [`SessionFolder`]: the files of sessions, for one thread at a time.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -36,6 +36,8 @@ struct OpenFile {
 const MAX_OPEN_FILES: usize = 64;
 /// The length at which the oldest entries of a file are dropped, in bytes.
 const MAX_FILE_LENGTH: u64 = 8 * 1024 * 1024;
+/// More bytes than a frame adds to an entry.
+const MAX_FRAME_OVERHEAD: u64 = 256;
 /// How long the file of a session is kept after its end. While a machine sleeps, its sessions are not
 /// renewed, and are wanted again when it wakes up.
 const SWEEP_DELAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -67,6 +69,13 @@ impl SessionFolder {
     pub(super) fn append(&mut self, name: &str, entry: &[u8]) -> Result<(), StoreError> {
         let written = self.write(name, Frame::Entry(entry))?;
         written.ok_or_else(|| StoreError::Unavailable("the session has no file".to_owned()))
+    }
+
+    /// Whether an entry of this length can be appended to the journal of a session with one write to a
+    /// file that is open.
+    pub(super) fn is_ready_for(&self, name: &str, length: usize) -> bool {
+        let room = |open: &OpenFile| MAX_FILE_LENGTH.saturating_sub(open.length);
+        self.open.get(name).is_some_and(|open| length as u64 + MAX_FRAME_OVERHEAD < room(open))
     }
 
     /// Lets the lifetime of a session begin anew.

@@ -260,6 +260,8 @@ async fn a_folder_that_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let sessions = folder.path().join("sessions");
     let files = SessionFiles::open(&sessions).unwrap();
+    // After the first sweep, which creates what is missing.
+    files.flush().await.unwrap();
     fs::remove_dir_all(&sessions).unwrap();
     fs::write(&sessions, "something else").unwrap();
     assert!(files.save(NAME, b"record".to_vec(), LIFETIME).await.is_err());
