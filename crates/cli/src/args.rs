@@ -14,6 +14,7 @@ mod resources;
 mod serve;
 mod shell;
 mod tasks;
+mod tools;
 mod trust;
 
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ pub(crate) use resources::ResourcesArgs;
 pub(crate) use serve::{ListenArgs, ServeArgs, UnitKind};
 pub(crate) use shell::ShellArgs;
 pub(crate) use tasks::TasksArgs;
+pub(crate) use tools::{SearchArgs, ToolsArgs};
 pub(crate) use trust::{TrustArgs, UntrustArgs};
 
 use crate::{env, exit};
@@ -121,9 +123,13 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List the tools of a server
-    #[command(override_usage = usage("tools", ""))]
-    Tools(ServerArgs),
+    /// List tools with their parameters: of all servers, of one, or one tool in full
+    #[command(
+        override_usage = "bowline tools [OPTIONS] [SERVER [TOOL]]\n       bowline tools [OPTIONS] [TOOL] -- COMMAND [ARG]..."
+    )]
+    Tools(ToolsArgs),
+    /// Find tools, prompts and resources of all servers by words
+    Search(SearchArgs),
     /// List the resources of a server, or watch them
     #[command(override_usage = usage("resources", ""))]
     Resources(ResourcesArgs),
@@ -226,6 +232,15 @@ pub(crate) struct TargetArgs {
     /// A command that starts the server, in place of SERVER
     #[arg(last = true, value_name = "COMMAND", help_heading = None::<&str>)]
     pub(crate) command: Vec<String>,
+}
+
+impl TargetArgs {
+    /// Whether anything says how a server is reached.
+    pub(crate) fn has_overrides(&self) -> bool {
+        let Self { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = self;
+        let has_time = timeout.is_some() || max_timeout.is_some() || connect_timeout.is_some();
+        has_time || protocol.is_some() || !headers.is_empty() || !envs.is_empty() || !command.is_empty()
+    }
 }
 
 /// Which era of the protocol to speak.

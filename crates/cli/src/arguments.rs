@@ -4,6 +4,8 @@
 //! The result is checked against the schema before anything is sent.
 
 mod check;
+mod example;
+mod parameters;
 mod typing;
 
 use std::io::Read;
@@ -12,7 +14,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub(crate) use check::{ArgumentCheck, check_arguments};
-pub(crate) use typing::tool_signature;
+pub(crate) use example::example_arguments;
+pub(crate) use parameters::{Parameter, read_parameters, tool_signature};
 
 use crate::failure::{Failure, Outcome};
 

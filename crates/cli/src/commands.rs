@@ -18,11 +18,13 @@ mod prompt;
 mod ps;
 mod read;
 mod resources;
+mod search;
 mod serve;
 mod serving;
 mod status;
 mod tasks;
 mod tool_result;
+mod tools;
 mod trust;
 mod watch;
 
@@ -32,7 +34,8 @@ use crate::settings::Settings;
 
 pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
     match verb {
-        Verb::Tools(args) => list::tools(args, settings).await,
+        Verb::Tools(args) => tools::run(args, settings).await,
+        Verb::Search(args) => search::run(args, settings).await,
         Verb::Resources(args) => resources::run(args, settings).await,
         Verb::Templates(args) => list::templates(args, settings).await,
         Verb::Prompts(args) => list::prompts(args, settings).await,

@@ -36,21 +36,6 @@ pub(super) fn parse_value(schema: &Value, key: &str, text: &str) -> TypedValue {
     }
 }
 
-/// Formats the parameters of a tool on one line: `a=<number> [note=<text>]`.
-pub(crate) fn tool_signature(schema: &Value) -> String {
-    let Some(Value::Object(properties)) = schema.get("properties") else { return String::new() };
-    let required = |name: &str| {
-        let names = schema.get("required").and_then(Value::as_array);
-        names.is_some_and(|names| names.iter().any(|required| required == name))
-    };
-    let (needed, optional): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| required(name));
-    let pair = |(name, property): (&String, &Value)| {
-        format!("{name}=<{}>", JsonTypes::from_schema(schema, property).display_name())
-    };
-    let optional = optional.into_iter().map(|parameter| format!("[{}]", pair(parameter)));
-    needed.into_iter().map(pair).chain(optional).collect::<Vec<_>>().join(" ")
-}
-
 fn find_property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(key));
     named.or_else(|| schema.get("additionalProperties").filter(|schema| schema.is_object()))
@@ -62,7 +47,7 @@ fn find_items<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
 }
 
 /// Follows `$ref` within the document, at most [`MAX_REF_DEPTH`] times.
-fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+pub(super) fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..MAX_REF_DEPTH {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
@@ -139,18 +124,6 @@ impl JsonTypes {
             Value::Object(_) => &mut self.object,
         }
     }
-
-    fn display_name(self) -> &'static str {
-        match self {
-            Self { string: true, .. } => "text",
-            Self { number: true, .. } => "number",
-            Self { boolean: true, .. } => "true|false",
-            Self { array: true, .. } => "array",
-            Self { object: true, .. } => "object",
-            Self { null: true, .. } => "null",
-            _ => "value",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -217,15 +190,5 @@ mod tests {
             schema = json!({"anyOf": [schema.clone(), schema]});
         }
         read_as(schema, "5");
-    }
-
-    #[test]
-    fn signatures() {
-        let schema = json!({
-            "properties": {"b": {"type": "string"}, "a": {"type": "integer"}, "c": {}},
-            "required": ["a", "c"],
-        });
-        assert_eq!(tool_signature(&schema), "a=<number> c=<value> [b=<text>]");
-        assert_eq!(tool_signature(&json!({})), "");
     }
 }

@@ -102,7 +102,7 @@ async fn with_log_level(
     Ok(options.log_level(level))
 }
 
-fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
+pub(super) fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
     if let Some(tool) = tools.iter().find(|tool| &*tool.name == name) {
         return Ok(tool);
     }
@@ -142,7 +142,7 @@ fn build_arguments(
             printer.note(&format!("the input schema of `{}` cannot be used: {why}", tool.name));
         }
         ArgumentCheck::Invalid(misfits) => {
-            return Err(invalid_arguments_failure(server, tool, &schema, misfits));
+            return Err(invalid_arguments_failure(server, tool, misfits));
         }
     }
     match arguments {
@@ -151,12 +151,12 @@ fn build_arguments(
     }
 }
 
-fn invalid_arguments_failure(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) -> Failure {
+fn invalid_arguments_failure(server: &Server, tool: &Tool, misfits: Vec<String>) -> Failure {
     let mut report =
         Report::new(Exit::Usage, format!("the arguments do not fit `{}` of `{}`", tool.name, server.name));
     report.members.insert("misfits".into(), misfits.clone().into());
     report.facts.push(crate::failure::Fact { label: "because", lines: misfits });
-    let signature = arguments::tool_signature(schema);
+    let signature = arguments::tool_signature(&tool.input_schema);
     report.hint = Some(format!("it takes: {signature}; --unchecked sends them anyway"));
     report.into()
 }

@@ -1,4 +1,4 @@
-//! Implements `bowline tools|resources|templates|prompts`.
+//! Implements `bowline resources|templates|prompts`.
 
 use bowline::types::{ListItem, Prompt, Tool};
 use bowline::{Json, Server};
@@ -12,20 +12,6 @@ use crate::print::{Printer, escape, units};
 use crate::session;
 use crate::settings::Settings;
 use crate::shell::names::{self, NameRecord, bounded_records};
-
-pub(super) async fn tools(args: ServerArgs, settings: &Settings) -> Outcome {
-    let (typed, server) = settings.resolve_server_args("tools", args)?;
-    let list = session::with_client(settings, &server, async |client| client.list_tools_full().await).await?;
-    remember_tools(settings, typed.as_deref(), &list.items);
-    for dropped in &list.dropped {
-        settings.printer.note(&format!("a tool was left out: {}", dropped.reason));
-    }
-    let mut table = Table::new(["NAME", "HINTS", "DESCRIPTION"]);
-    for tool in &list.items {
-        table.push_row([tool.name.to_string(), tool_hints(tool), tool.description().unwrap_or_default()]);
-    }
-    print_list(&settings.printer, &server, "tool", &list.items, &table)
-}
 
 pub(super) async fn resources(args: ServerArgs, settings: &Settings) -> Outcome {
     let (typed, server) = settings.resolve_server_args("resources", args)?;
@@ -116,14 +102,19 @@ fn print_list<const N: usize>(
         if printer.on_terminal() {
             printer.note(&format!("{} of `{}`", units::count(items.len(), noun), server.name));
         }
-        for item in items.iter().filter(|item| json_has_hidden_text(item.json())) {
-            let name = item.key();
-            printer.note(&format!(
-                "the {noun} `{name}` contains invisible characters: a model reads them, and you do not see them"
-            ));
-        }
+        invisible_text_notes(printer, noun, items);
     }
     Ok(Exit::Ok)
+}
+
+/// Warns of text that a model reads and a person does not see.
+pub(super) fn invisible_text_notes(printer: &Printer, noun: &str, items: &[impl ListItem]) {
+    for item in items.iter().filter(|item| json_has_hidden_text(item.json())) {
+        let name = item.key();
+        printer.note(&format!(
+            "the {noun} `{name}` contains invisible characters: a model reads them, and you do not see them"
+        ));
+    }
 }
 
 /// Returns whether the value has text that a model reads and a person does not see.
@@ -132,7 +123,7 @@ fn json_has_hidden_text(json: &Json) -> bool {
 }
 
 /// Lists the annotations of a tool, and whether it contains invisible text.
-fn tool_hints(tool: &Tool) -> String {
+pub(super) fn tool_hints(tool: &Tool) -> String {
     let claimed = &tool.annotations;
     let hints = [
         (claimed.read_only == Some(true), "read-only"),

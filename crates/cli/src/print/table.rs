@@ -115,14 +115,14 @@ const MAX_COLUMN_WIDTH: usize = 36;
 const MIN_LAST_COLUMN_WIDTH: usize = 20;
 
 /// Returns the first paragraph on one line; the rest is for models, and in the machine output.
-fn flatten_text(text: &str) -> String {
+pub(crate) fn flatten_text(text: &str) -> String {
     let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     escape::line(&words.join(" ")).into_owned()
 }
 
 /// Wraps at spaces where there are any, and otherwise inside a word.
-fn wrap(text: &str, width: usize) -> Vec<&str> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

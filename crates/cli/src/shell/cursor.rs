@@ -105,7 +105,7 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
             | "read" | "prompt" | "complete" | "tasks" | "login",
             [],
         ) => WordKind::Server,
-        ("call", [server]) => WordKind::Tool { server },
+        ("call" | "tools", [server]) => WordKind::Tool { server },
         ("prompt", [server]) => WordKind::Prompt { server },
         ("read", [server]) => WordKind::Resource { server },
         ("call", [server, name, given @ ..]) => {
@@ -244,7 +244,7 @@ mod tests {
         for line in [
             "call t -- ",
             "call --file ",
-            "tools s ",
+            "info s ",
             "login s ",
             "auth import ",
             "nonsense ",

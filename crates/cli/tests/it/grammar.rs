@@ -13,7 +13,8 @@ fn help_in_short() {
     Usage: bowline [OPTIONS] <COMMAND>
 
     Commands:
-      tools        List the tools of a server
+      tools        List tools with their parameters: of all servers, of one, or one tool in full
+      search       Find tools, prompts and resources of all servers by words
       resources    List the resources of a server, or watch them
       templates    List the resource templates of a server
       prompts      List the prompts of a server
@@ -261,13 +262,13 @@ fn help_of_call() {
 #[test]
 fn help_of_a_list() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["tools", "-h"])), @"
+    snapshot!(context.run(context.bowline(["prompts", "-h"])), @"
     exit: 0
     --- stdout
-    List the tools of a server
+    List the prompts of a server
 
-    Usage: bowline tools [OPTIONS] SERVER
-           bowline tools [OPTIONS] -- COMMAND [ARG]...
+    Usage: bowline prompts [OPTIONS] SERVER
+           bowline prompts [OPTIONS] -- COMMAND [ARG]...
 
     Arguments:
       [SERVER]...   A configured name, or a URL; left out with `-- COMMAND`
@@ -417,13 +418,13 @@ fn help_of_login() {
 #[test]
 fn the_server_is_missing() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["tools"])), @"
+    snapshot!(context.run(context.bowline(["prompts"])), @"
     exit: 2
     --- stdout
     --- stderr
     error: SERVER is missing: a configured name or a URL, or end with `-- COMMAND`
 
-    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
     ---
     ");
     snapshot!(context.run(context.bowline(["call", "files"])), @"
@@ -449,22 +450,22 @@ fn the_server_is_missing() {
 #[test]
 fn one_server_too_many() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["tools", "npx", "server"])), @"
+    snapshot!(context.run(context.bowline(["prompts", "npx", "server"])), @"
     exit: 2
     --- stdout
     --- stderr
     error: unexpected `server`: to start a server, write `-- npx server …`
 
-    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
     ---
     ");
-    snapshot!(context.run(context.bowline(["tools", "files", "--", "server"])), @"
+    snapshot!(context.run(context.bowline(["prompts", "files", "--", "server"])), @"
     exit: 2
     --- stdout
     --- stderr
     error: unexpected `files`: SERVER is left out when a command is given after `--`
 
-    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
     ---
     ");
     snapshot!(context.run(context.bowline(["call", "http://h/mcp", "add", "--", "server"])), @"
@@ -552,11 +553,11 @@ fn arguments_that_are_none() {
 #[test]
 fn mistakes_as_json() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["tools", "--json"])), @r#"
+    snapshot!(context.run(context.bowline(["prompts", "--json"])), @r#"
     exit: 2
     --- stdout
     --- stderr
-    {"error":{"exit_code":2,"hint":"write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`","kind":"usage","message":"SERVER is missing: a configured name or a URL, or end with `-- COMMAND`"}}
+    {"error":{"exit_code":2,"hint":"write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`","kind":"usage","message":"SERVER is missing: a configured name or a URL, or end with `-- COMMAND`"}}
     ---
     "#);
     snapshot!(context.run(context.bowline(["tolls", "--json"])), @r#"

@@ -22,7 +22,7 @@ async fn tools_in_a_pipe_are_lines_with_tabs() {
     exit: 0
     --- stdout
     echo	read-only	Gives back\nwhat it gets
-    add		Adds a and b
+    add		Adds a and b	a=<number> b=<number>
     --- stderr
     ---
     ");
@@ -174,7 +174,7 @@ async fn invisible_text_is_marked() {
     --- stdout
     plain		⚠\u{fe0f} careful
     sly	read-only,invisible text	Gives\u{200b} it\u{3164}
-    deep	invisible text	Gives it
+    deep	invisible text	Gives it	[a=<value>]
     --- stderr
     note: the tool `sly` contains invisible characters: a model reads them, and you do not see them
     note: the tool `deep` contains invisible characters: a model reads them, and you do not see them

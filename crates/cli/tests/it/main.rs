@@ -21,6 +21,7 @@ mod dump;
 #[cfg(unix)]
 mod elicit;
 mod failures;
+mod finding;
 mod grammar;
 #[cfg(unix)]
 mod hooks;

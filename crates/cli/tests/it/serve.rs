@@ -61,6 +61,8 @@ async fn the_next_start_answers_from_what_was_seen_before() {
     }
     assert_eq!(host.close().await.status.code(), Some(0));
     one.stop().await;
+    let found = context.run(context.bowline(["search", "echo"]));
+    assert!(found.starts_with("exit: 0\n--- stdout\ntool\tone\techo\t"), "commands know it as well: {found}");
     let mut host = Host::start_initialized(context.bowline(["serve", "--stdio", "--alone"])).await;
     assert_eq!(tools(&mut host).await, ["counter", "echo"]);
     let list = host.request("tools/list", json!({})).await;

@@ -1,9 +1,11 @@
 //! Keeps the lists of servers between runs.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use bowline::negotiation::ServerKey;
 use bowline_store::private;
@@ -55,6 +57,24 @@ impl FolderCatalog {
         Self { folder: folder.into() }
     }
 
+    /// The lists of each of these servers that were saved last, for hosts of whatever kind, and when.
+    pub fn latest(&self, servers: &[ServerKey]) -> Vec<Option<(ServerLists, SystemTime)>> {
+        let mut newest: HashMap<String, (SystemTime, PathBuf)> = HashMap::new();
+        for (saved, path) in self.files().unwrap_or_default() {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some((server, _)) = name.split_once('-') else { continue };
+            let entry = newest.entry(server.to_owned()).or_insert_with(|| (saved, path.clone()));
+            if entry.0 < saved {
+                *entry = (saved, path);
+            }
+        }
+        let latest = servers.iter().map(|server| {
+            let (saved, path) = newest.get(&server.to_string())?;
+            Some((load(path)?, *saved))
+        });
+        latest.collect()
+    }
+
     fn path(&self, key: &CatalogKey) -> PathBuf {
         self.folder.join(format!("{}-{}.{EXTENSION}", key.server, key.profile))
     }
@@ -72,7 +92,17 @@ impl FolderCatalog {
 
     /// Deletes the oldest files beyond [`MAX_FILES`]. Other files are left alone.
     fn prune(&self) -> io::Result<()> {
-        let mut kept = Vec::new();
+        let mut kept = self.files()?;
+        kept.sort_unstable();
+        for (_, path) in kept.iter().take(kept.len().saturating_sub(MAX_FILES)) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    /// The files with lists, and when each was written.
+    fn files(&self) -> io::Result<Vec<(SystemTime, PathBuf)>> {
+        let mut files = Vec::new();
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
             let path = file.path();
@@ -80,22 +110,16 @@ impl FolderCatalog {
                 // Another process may delete it at the same time.
                 && let Ok(written) = file.metadata().and_then(|about| about.modified())
             {
-                kept.push((written, path));
+                files.push((written, path));
             }
         }
-        kept.sort_unstable();
-        for (_, path) in kept.iter().take(kept.len().saturating_sub(MAX_FILES)) {
-            let _ = fs::remove_file(path);
-        }
-        Ok(())
+        Ok(files)
     }
 }
 
 impl CatalogCache for FolderCatalog {
     fn load(&self, key: &CatalogKey) -> Option<ServerLists> {
-        let text = read(&self.path(key))?;
-        let record: Record<ServerLists> = serde_json::from_slice(&text).ok()?;
-        (record.version == VERSION).then_some(record.lists)
+        load(&self.path(key))
     }
 
     fn save(&self, key: &CatalogKey, lists: &ServerLists) {
@@ -127,6 +151,12 @@ impl FolderCatalog {
         names.merge(self.load_names());
         private::replace_file(&self.names_path(), &serde_json::to_vec(&names)?)
     }
+}
+
+/// Reads the lists in a file, if it has any.
+fn load(path: &Path) -> Option<ServerLists> {
+    let record: Record<ServerLists> = serde_json::from_slice(&read(path)?).ok()?;
+    (record.version == VERSION).then_some(record.lists)
 }
 
 /// Reads a file, unless it is larger than any list is.
@@ -168,6 +198,25 @@ mod tests {
         assert_eq!(cache.load(&CatalogKey { profile, ..key }), None, "other hosts have other lists");
         fs::write(cache.path(&key), "{").unwrap();
         assert_eq!(cache.load(&key), None);
+    }
+
+    #[test]
+    fn the_latest_lists_of_a_server_are_those_of_any_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = FolderCatalog::new(folder.path());
+        let key = |url| ServerKey::from_server(&Server::http("a", url).build().unwrap());
+        let [one, two] = [key("http://localhost/1"), key("http://localhost/2")];
+        assert_eq!(cache.latest(&[one, two]), [None, None]);
+        let profile = Profile::new(&Json::parse(r#"{"roots":{}}"#).unwrap(), &Json::empty_object());
+        let lists = |text: &str| ServerLists { instructions: Some(text.into()), ..ServerLists::default() };
+        let old = CatalogKey { server: two, profile: Profile::default() };
+        cache.save(&old, &lists("old"));
+        cache.save(&CatalogKey { server: two, profile }, &lists("new"));
+        let long_ago = SystemTime::now() - std::time::Duration::from_secs(60);
+        File::options().write(true).open(cache.path(&old)).unwrap().set_modified(long_ago).unwrap();
+        let latest = cache.latest(&[one, two]);
+        assert_eq!(latest[0], None);
+        assert_eq!(latest[1].as_ref().map(|(lists, _)| lists), Some(&lists("new")));
     }
 
     #[test]

@@ -1,0 +1,188 @@
+//! [`ListCache`]: the lists of servers as they were last fetched, by a command or by `bowline serve`.
+
+use std::time::{Duration, SystemTime};
+
+use bowline::negotiation::ServerKey;
+use bowline::{Client, Json, Registry, Server};
+use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, Profile, ServerLists};
+use futures_util::future::join_all;
+use tokio::time::timeout_at;
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::print::progress::Bar;
+use crate::print::{clock, units};
+use crate::session;
+use crate::settings::Settings;
+
+/// The lists of servers as they were last fetched. Without a folder nothing is remembered.
+pub(crate) struct ListCache {
+    catalog: Option<FolderCatalog>,
+}
+
+/// The lists of one server.
+#[derive(Debug)]
+pub(crate) struct KnownLists {
+    pub(crate) server: Server,
+    pub(crate) lists: ServerLists,
+    /// When they were fetched, if that was not just now.
+    pub(crate) fetched: Option<SystemTime>,
+    /// Why they could not be fetched now.
+    pub(crate) failure: Option<String>,
+}
+
+impl KnownLists {
+    /// When the lists were fetched, for machines, if that was not just now.
+    pub(crate) fn fetched_text(&self) -> Option<String> {
+        self.fetched.map(clock::utc)
+    }
+
+    /// Says that a server could not be asked, or that what it listed is old.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let name = &self.server.name;
+        let age = self.fetched.map(|fetched| clock::since(SystemTime::now(), fetched));
+        let aged = age.map(|age| format!("this is what it listed {} ago", clock::format_span(age)));
+        match (&self.failure, aged) {
+            (Some(failure), Some(aged)) => vec![format!("`{name}` could not be asked: {failure}; {aged}")],
+            (Some(failure), None) => vec![format!("`{name}` could not be asked: {failure}")],
+            (None, Some(_)) if age.is_some_and(|age| age > OLD) => {
+                let span = clock::format_span(age.unwrap_or_default());
+                vec![format!("`{name}` was asked {span} ago; `--refresh` asks it again")]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// From when on lists are called old.
+const OLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// When the lists of servers are fetched anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refresh {
+    /// If they were never fetched.
+    Missing,
+    /// In any case.
+    All,
+}
+
+/// How long servers get to connect and list.
+const FETCH_TIME: Duration = Duration::from_secs(20);
+
+impl ListCache {
+    pub(crate) fn open(settings: &Settings) -> Self {
+        Self { catalog: settings.folders().catalog.map(FolderCatalog::new) }
+    }
+
+    /// Remembers some of the lists of a server. The others stay as they are.
+    pub(crate) fn update(&self, server: &Server, change: impl FnOnce(&mut ServerLists)) {
+        let Some(catalog) = &self.catalog else { return };
+        let key = key(server);
+        let mut lists = catalog.load(&key).unwrap_or_default();
+        change(&mut lists);
+        // The time of the file says when they were fetched.
+        catalog.save(&key, &lists);
+    }
+
+    /// Loads what is known of these servers.
+    fn load(&self, servers: Vec<Server>) -> Vec<(Server, Option<(ServerLists, SystemTime)>)> {
+        let keys: Vec<_> = servers.iter().map(ServerKey::from_server).collect();
+        let mut known = self.catalog.as_ref().map(|catalog| catalog.latest(&keys)).unwrap_or_default();
+        known.resize_with(servers.len(), || None);
+        servers.into_iter().zip(known).collect()
+    }
+
+    /// Returns the lists of these servers. Those of a server that cannot be reached are the last ones.
+    pub(crate) async fn lists(
+        &self,
+        servers: Vec<Server>,
+        refresh: Refresh,
+        settings: &Settings,
+    ) -> Outcome<Vec<KnownLists>> {
+        let known = self.load(servers.into_iter().filter(|server| server.enabled).collect());
+        let is_wanted = |known: &Option<_>| refresh == Refresh::All || known.is_none();
+        let wanted = known.iter().filter(|(_, known)| is_wanted(known)).map(|(server, _)| server.clone());
+        let mut fetched = self.fetch(wanted.collect(), settings).await?.into_iter();
+        let lists = known.into_iter().map(|(server, known)| {
+            let is_wanted = is_wanted(&known);
+            let (earlier, time) = known.unzip();
+            match is_wanted.then(|| fetched.next()).flatten() {
+                Some(Ok(lists)) => KnownLists { server, lists, fetched: None, failure: None },
+                failed => {
+                    let failure = failed.and_then(Result::err);
+                    KnownLists { server, lists: earlier.unwrap_or_default(), fetched: time, failure }
+                }
+            }
+        });
+        Ok(lists.collect())
+    }
+
+    /// Fetches the lists of these servers, all at the same time.
+    async fn fetch(
+        &self,
+        servers: Vec<Server>,
+        settings: &Settings,
+    ) -> Outcome<Vec<Result<ServerLists, String>>> {
+        if servers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut interrupt = Interrupt::listen();
+        let bar = Bar::start(&settings.printer, &format!("asking {}", units::count(servers.len(), "server")));
+        let mut quiet = servers.clone();
+        for server in &mut quiet {
+            server.hooks.clear();
+        }
+        let registry = session::registry_builder(settings).open(quiet);
+        let outcome = tokio::select! {
+            fetched = fetch_all(&registry, &servers) => Ok(fetched),
+            exit = interrupt.next() => Err(Failure::Signal(exit)),
+        };
+        bar.finish();
+        tokio::select! {
+            () = registry.close() => {}
+            _ = interrupt.next() => {}
+        }
+        let fetched = outcome?;
+        for (server, lists) in servers.iter().zip(&fetched) {
+            if let Ok(lists) = lists {
+                self.update(server, |known| known.clone_from(lists));
+            }
+        }
+        Ok(fetched)
+    }
+}
+
+async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<ServerLists, String>> {
+    let until = tokio::time::Instant::now() + FETCH_TIME;
+    let each = servers.iter().map(async |server| {
+        let Some(client) = registry.get(&server.name) else { return Err("it was not opened".to_owned()) };
+        match timeout_at(until, fetch_lists(&client)).await {
+            Ok(fetched) => fetched.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("it has not answered within {}", units::time(FETCH_TIME))),
+        }
+    });
+    join_all(each).await
+}
+
+/// Fetches all lists that a server offers.
+async fn fetch_lists(client: &Client) -> bowline::Result<ServerLists> {
+    fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
+        items.into_iter().map(json).collect()
+    }
+    let peer = client.ready().await?;
+    Ok(ServerLists {
+        instructions: peer.instructions.clone(),
+        tools: jsons(client.list_tools().await?, |item| item.json),
+        prompts: jsons(client.list_prompts().await?, |item| item.json),
+        resources: jsons(client.list_resources().await?, |item| item.json),
+        templates: jsons(client.list_resource_templates().await?, |item| item.json),
+        is_stateless: peer.era() == bowline::Era::Modern,
+        has_asked: false,
+    })
+}
+
+/// Commands are one kind of host, whatever they can answer at the moment.
+fn key(server: &Server) -> CatalogKey {
+    let name = Json::parse(r#"{"name":"bowline"}"#).expect("it is JSON");
+    CatalogKey { server: ServerKey::from_server(server), profile: Profile::new(&Json::empty_object(), &name) }
+}

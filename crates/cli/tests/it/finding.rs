@@ -1,0 +1,187 @@
+//! `bowline tools` without a server and for one tool, and `bowline search`.
+
+use bowline_testkit::{self as testkit, Tool};
+use serde_json::{Value, json};
+
+use crate::context::{Context, snapshot};
+use crate::status::http_entry;
+
+fn search_tool() -> Tool {
+    Tool::named("search_notes")
+        .member("title", json!("Search"))
+        .member("description", json!("Finds notes by their words.\n\nThe rest is for models."))
+        .member(
+            "inputSchema",
+            json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for", "minLength": 2},
+                    "mode": {"enum": ["exact", "fuzzy"], "default": "fuzzy"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["query"],
+            }),
+        )
+        .member(
+            "outputSchema",
+            json!({"type": "object", "properties": {"hits": {"type": "integer", "description": "How many"}}}),
+        )
+        .read_only()
+}
+
+#[tokio::test]
+async fn one_tool_in_full() {
+    let context = Context::new();
+    let server = testkit::server().tool(search_tool()).tool("echo").run().await;
+    context.user_config(&http_entry("notes", &server));
+    snapshot!(context.run(context.bowline(["tools", "notes", "search_notes"])), @"
+    exit: 0
+    --- stdout
+    search_notes  Search  read-only
+      Finds notes by their words.
+
+      The rest is for models.
+
+    Parameters
+      query=<text>      required, at least 2 characters · What to look for
+      mode=exact|fuzzy  default fuzzy
+      tags=<text>...
+
+    Result
+      hits=<integer>  How many
+
+    Example
+      bowline call notes search_notes query=text
+    --- stderr
+    ---
+    ");
+    // The example fits, so the server gets it.
+    let called = context.run(context.bowline(["call", "notes", "search_notes", "query=text"]));
+    assert!(called.contains("\n{\"query\":\"text\"}\n"), "{called}");
+    snapshot!(context.run(context.bowline(["tools", "notes", "serch_notes"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `notes` has no tool named `serch_notes`
+
+    hint: did you mean `search_notes`?
+    ---
+    ");
+    let output = context.bowline(["tools", "--json", "notes", "search_notes"]).output().unwrap();
+    let tool: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&tool["name"], &tool["title"]), (&json!("search_notes"), &json!("Search")));
+}
+
+#[tokio::test]
+async fn a_tool_of_a_command() {
+    let context = Context::new();
+    let server = testkit::server().tool(search_tool()).stdio().await;
+    let shown = context.run(context.bowline_with(&["tools", "search_notes"], &server.command()));
+    assert!(shown.contains("  bowline call search_notes query=text -- COMMAND\n"), "{shown}");
+}
+
+/// Servers are asked once. After that their lists are shown without them.
+#[tokio::test]
+async fn the_tools_of_all_servers() {
+    let context = Context::new();
+    let notes = testkit::server().tool(search_tool()).run().await;
+    let math = testkit::server().tool("add").run().await;
+    let none = testkit::server().prompt("greet", "Hello").run().await;
+    let entries = [http_entry("notes", &notes), http_entry("math", &math), http_entry("none", &none)];
+    context.user_config(&entries.concat());
+    let listed = "\
+    math\tadd\t\tAdds a and b\ta=<number> b=<number>\n\
+    notes\tsearch_notes\tread-only\tFinds notes by their words.\\n\\nThe rest is for models.\t\
+    query=<text> [mode=exact|fuzzy] [tags=<text>...]\n";
+    let shown = |words: &[&str]| {
+        let output = context.bowline(words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let first = shown(&["tools"]);
+    assert_eq!((first.0, &*first.1, &*first.2), (Some(0), listed, "note: `none` offers no tools\n"));
+    assert_eq!([&notes, &math].map(|server| server.count("tools/list")), [1, 1]);
+    assert_eq!(shown(&["tools"]), first);
+    assert_eq!([&notes, &math].map(|server| server.count("tools/list")), [1, 1], "they are remembered");
+    math.stop().await;
+    assert_eq!(shown(&["tools"]), first);
+    let (code, text, notes_on_stderr) = shown(&["tools", "--refresh"]);
+    assert_eq!((code, &*text), (Some(3), listed));
+    assert!(notes_on_stderr.contains("note: `math` could not be asked: "), "{notes_on_stderr}");
+    assert!(notes_on_stderr.contains("this is what it listed 0s ago"), "{notes_on_stderr}");
+    assert_eq!(notes.count("tools/list"), 2);
+    let (_, text, _) = shown(&["tools", "--json"]);
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let names: Vec<_> = all["servers"].as_array().unwrap().iter().map(|one| &one["server"]).collect();
+    assert_eq!(names, ["math", "none", "notes"]);
+    assert_eq!(all["servers"][0]["tools"][0]["name"], "add");
+    assert!(all["servers"][0]["fetched"].is_string() && all["servers"][0]["error"].is_null());
+}
+
+#[tokio::test]
+async fn a_server_that_was_never_reached_is_named() {
+    let context = Context::new();
+    let math = testkit::server().tool("add").run().await;
+    let gone = testkit::server().tool("echo").run().await;
+    context.user_config(&[http_entry("gone", &gone), http_entry("math", &math)].concat());
+    gone.stop().await;
+    let shown = context.run(context.bowline(["tools"]));
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    assert!(shown.contains("math\tadd\t"), "{shown}");
+    assert!(shown.contains("note: `gone` could not be asked: "), "{shown}");
+}
+
+#[tokio::test]
+async fn options_of_one_connection_need_a_server() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "-H", "a: b"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: SERVER is missing: connection options apply to one server
+
+    hint: write `bowline tools SERVER`
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn search_ranks_what_all_servers_offer() {
+    let context = Context::new();
+    let notes = testkit::server()
+        .tool(search_tool())
+        .tool(Tool::named("delete").member("description", json!("Deletes a note")))
+        .resource("file:///notes.txt", "remember")
+        .run()
+        .await;
+    let math = testkit::server().tool("add").prompt("greet", "Hello {name}").run().await;
+    context.user_config(&[http_entry("notes", &notes), http_entry("math", &math)].concat());
+    let found = |words: &[&str]| {
+        let output = context.bowline(["search", "--json"].iter().chain(words)).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let results = found["results"].as_array().unwrap().clone();
+        let name = |result: &Value| format!("{} {}", result["kind"], result["name"]).replace('"', "");
+        (found["found"].as_u64().unwrap(), results.iter().map(name).collect::<Vec<_>>())
+    };
+    assert_eq!(found(&["search"]).1, ["tool search_notes"]);
+    let (count, names) = found(&["searching", "notes"]);
+    assert_eq!((count, &*names[0]), (3, "tool search_notes"));
+    assert!(names.contains(&"resource file:///notes.txt".to_owned()), "{names:?}");
+    assert_eq!(found(&["--limit", "1", "notes"]).1.len(), 1);
+    math.stop().await;
+    assert_eq!(found(&["gret"]), (1, vec!["prompt greet".to_owned()]), "misspelled, and the server is down");
+    snapshot!(context.run(context.bowline(["search", "add"])), @"
+    exit: 0
+    --- stdout
+    tool	math	add	Adds a and b
+    --- stderr
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["search", "xyzzy"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: nothing of 2 servers fits `xyzzy`; `--refresh` asks them what they offer now
+    ---
+    ");
+}
