@@ -4,6 +4,7 @@
 //! `bowline-config` says what a text means and does no I/O; this crate reads the texts. The command
 //! and the library use it alike, so that they find the same servers.
 
+mod edit;
 mod environment;
 mod error;
 mod files;
@@ -12,6 +13,7 @@ pub mod private_folder;
 mod shell_quote;
 mod trust;
 
+pub use edit::{ConfigEditor, EntryValue};
 pub use environment::{ProcessEnvironment, describe_io_error, non_empty_var, read_small_file};
 pub use error::SettingsError;
 pub use files::{

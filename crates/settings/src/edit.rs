@@ -1,0 +1,402 @@
+//! [`ConfigEditor`]: changes the servers in a configuration file, and keeps everything else as it was
+//! written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bowline_store::private;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+use crate::environment::{describe_io_error, read_small_file};
+use crate::error::SettingsError;
+
+/// A configuration file in TOML that is being changed. Comments, blank lines and the order of what is
+/// not changed stay as they are.
+#[derive(Debug)]
+pub struct ConfigEditor {
+    path: PathBuf,
+    /// The content as it was read; `None` if there was no file.
+    before: Option<String>,
+    document: DocumentMut,
+}
+
+/// The value of a key of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryValue {
+    /// A string.
+    Text(String),
+    /// A list of strings.
+    List(Vec<String>),
+    /// A table of strings.
+    Table(Vec<(String, String)>),
+}
+
+impl ConfigEditor {
+    /// Reads a file, which need not exist.
+    pub fn open(path: &Path) -> Result<Self, SettingsError> {
+        let before = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            _ => Some(read_small_file(path).map_err(|why| SettingsError::unusable_file(path, &why))?),
+        };
+        if before.as_deref().is_some_and(|text| text.trim_start().starts_with('{')) {
+            return Err(SettingsError {
+                hint: Some("edit it by hand, or use a TOML file".to_owned()),
+                ..SettingsError::new(format!("{} is JSON, which only its host changes", path.display()))
+            });
+        }
+        let document = before.as_deref().unwrap_or_default().parse::<DocumentMut>();
+        let document = document.map_err(|_| SettingsError {
+            hint: Some("`bowline config check` says where".to_owned()),
+            ..SettingsError::new(format!("{} is not valid TOML", path.display()))
+        })?;
+        Ok(Self { path: path.to_owned(), before, document })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file has an entry for this server.
+    pub fn has_server(&self, name: &str) -> bool {
+        self.servers().is_some_and(|servers| servers.contains_key(name))
+    }
+
+    /// Adds a server after the others, or replaces it in its place.
+    pub fn set_server(&mut self, name: &str, entry: &[(&str, EntryValue)]) {
+        let servers = self.document.entry("servers").or_insert_with(|| {
+            let mut servers = Table::new();
+            servers.set_implicit(true);
+            Item::Table(servers)
+        });
+        if let Some(inline) = servers.as_inline_table_mut() {
+            let entry: InlineTable = entry.iter().map(|(key, value)| (*key, to_value(value))).collect();
+            inline.insert(name, Value::InlineTable(entry));
+            return;
+        }
+        let Some(servers) = servers.as_table_mut() else { return };
+        let mut table = Table::new();
+        for (key, value) in entry {
+            table.insert(key, Item::Value(to_value(value)));
+        }
+        match servers.get_mut(name).and_then(Item::as_table_mut) {
+            // It stays where it is, with the comment above it.
+            Some(before) => {
+                *table.decor_mut() = before.decor().clone();
+                table.set_position(before.position());
+                *before = table;
+            }
+            None => {
+                let is_first = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
+                table.decor_mut().set_prefix(if is_first { "" } else { "\n" });
+                servers.insert(name, Item::Table(table));
+            }
+        }
+    }
+
+    /// Removes a server with the comment right above it. Returns whether there was one.
+    pub fn remove_server(&mut self, name: &str) -> bool {
+        let Some(servers) = self.servers_mut() else { return false };
+        let Some(removed) = servers.remove(name) else { return false };
+        let is_empty = servers.is_empty();
+        if let Some(table) = removed.as_table() {
+            let prefix = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+            let kept = without_own_comment(prefix);
+            if kept.contains('#') {
+                self.move_comment(last_position(table), kept);
+            }
+        }
+        if is_empty {
+            self.document.remove("servers");
+        }
+        true
+    }
+
+    /// Enables or disables a server. Returns whether it has an entry.
+    pub fn set_enabled(&mut self, name: &str, is_enabled: bool) -> bool {
+        let Some(entry) = self.servers_mut().and_then(|servers| servers.get_mut(name)) else { return false };
+        let Some(entry) = entry.as_table_like_mut() else { return false };
+        match entry.get_mut("enabled").and_then(Item::as_value_mut) {
+            Some(value) => {
+                // A comment behind it stays.
+                let decor = value.decor().clone();
+                *value = Value::from(is_enabled);
+                *value.decor_mut() = decor;
+            }
+            None if is_enabled => {}
+            None => {
+                entry.insert("enabled", Item::Value(Value::from(false)));
+            }
+        }
+        true
+    }
+
+    /// The changed text.
+    pub fn text(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// Writes the changed file in one step, and keeps its permissions. A file that is new is readable
+    /// by its owner only.
+    pub fn save(&self) -> Result<(), SettingsError> {
+        let failed = |error: &io::Error| {
+            let why = describe_io_error(error);
+            SettingsError::new(format!("{} cannot be written: {why}", self.path.display()))
+        };
+        // What is kept in another place and linked to stays there.
+        let target = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let now = match fs::read(&target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(read.map_err(|error| failed(&error))?),
+        };
+        if now.as_deref() != self.before.as_deref().map(str::as_bytes) {
+            return Err(SettingsError {
+                hint: Some("try again".to_owned()),
+                ..SettingsError::new(format!("{} was changed by somebody else", self.path.display()))
+            });
+        }
+        self.write(&target).map_err(|error| failed(&error))
+    }
+
+    fn write(&self, target: &Path) -> io::Result<()> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+            private::create_folder(folder)?;
+        }
+        let permissions = fs::metadata(target).ok().map(|about| about.permissions());
+        private::replace_file(target, self.text().as_bytes())?;
+        if let Some(permissions) = permissions {
+            fs::set_permissions(target, permissions)?;
+        }
+        // It is not made again by anything, so it has to outlive a power loss.
+        OpenOptions::new().write(true).open(target)?.sync_all()?;
+        if let Some(folder) = folder {
+            // Not every system can sync a folder.
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+        Ok(())
+    }
+
+    fn servers(&self) -> Option<&dyn TableLike> {
+        self.document.get("servers")?.as_table_like()
+    }
+
+    fn servers_mut(&mut self) -> Option<&mut dyn TableLike> {
+        self.document.get_mut("servers")?.as_table_like_mut()
+    }
+
+    /// Moves a comment to the table after a position, or to the end of the file.
+    fn move_comment(&mut self, position: Option<isize>, comment: &str) {
+        let mut next = None;
+        for_each_table(self.document.as_table_mut(), &mut |table| {
+            if table.position() > position && next.is_none_or(|next| table.position() < next) {
+                next = Some(table.position());
+            }
+        });
+        let Some(next) = next else {
+            let trailing = self.document.trailing().as_str().unwrap_or_default().to_owned();
+            self.document.set_trailing(format!("{comment}{trailing}"));
+            return;
+        };
+        for_each_table(self.document.as_table_mut(), &mut |table| {
+            if table.position() == next {
+                let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+                let joined = format!("{comment}{}", own.trim_start_matches('\n'));
+                table.decor_mut().set_prefix(joined);
+            }
+        });
+    }
+}
+
+/// Visits the tables below one that have a header.
+fn for_each_table(table: &mut Table, visit: &mut dyn FnMut(&mut Table)) {
+    for (_, item) in table.iter_mut() {
+        match item {
+            Item::Table(below) => {
+                if !below.is_implicit() && !below.is_dotted() {
+                    visit(below);
+                }
+                for_each_table(below, visit);
+            }
+            Item::ArrayOfTables(all) => {
+                for below in all.iter_mut() {
+                    visit(below);
+                    for_each_table(below, visit);
+                }
+            }
+            Item::None | Item::Value(_) => {}
+        }
+    }
+}
+
+/// The position of the last table at or below this one.
+fn last_position(table: &Table) -> Option<isize> {
+    let mut copy = table.clone();
+    let mut last = table.position();
+    for_each_table(&mut copy, &mut |below| last = last.max(below.position()));
+    last
+}
+
+/// What comes before a header, without the comment that is right above it.
+fn without_own_comment(prefix: &str) -> &str {
+    prefix.rfind("\n\n").map_or("", |at| &prefix[..at + 2])
+}
+
+fn to_value(value: &EntryValue) -> Value {
+    match value {
+        EntryValue::Text(text) => Value::from(text.as_str()),
+        EntryValue::List(texts) => Value::Array(texts.iter().map(String::as_str).collect::<Array>()),
+        EntryValue::Table(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| (key.as_str(), Value::from(value.as_str())));
+            Value::InlineTable(pairs.collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+# My servers.
+
+# Searches.
+[servers.search]
+url = \"https://example.com/mcp\" # the test one
+enabled = true # for now
+
+[servers.search.headers]
+A = \"b\"
+
+# Files.
+[servers.files]
+command = 'files'   # odd   spacing
+
+[[hooks]]
+on = [\"failed\"]
+command = \"notify\"
+";
+
+    fn editor(text: &str) -> (tempfile::TempDir, ConfigEditor) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        fs::write(&path, text).unwrap();
+        let editor = ConfigEditor::open(&path).unwrap();
+        (folder, editor)
+    }
+
+    fn entry() -> [(&'static str, EntryValue); 3] {
+        [
+            ("command", EntryValue::Text("npx".into())),
+            ("args", EntryValue::List(vec!["-y".into(), "a \"b\"".into()])),
+            ("env", EntryValue::Table(vec![("KEY".into(), "${KEY}".into())])),
+        ]
+    }
+
+    #[test]
+    fn a_server_is_added_after_the_others() {
+        let (_folder, mut editor) = editor(FILE);
+        editor.set_server("new", &entry());
+        let added =
+            "[servers.new]\ncommand = \"npx\"\nargs = [\"-y\", 'a \"b\"']\nenv = { KEY = \"${KEY}\" }\n";
+        assert_eq!(editor.text(), FILE.replace("\n[[hooks]]", &format!("\n{added}\n[[hooks]]")));
+        let (_folder, mut empty) = self::editor("");
+        empty.set_server("new", &entry());
+        assert_eq!(empty.text(), added);
+    }
+
+    #[test]
+    fn a_server_is_replaced_in_its_place() {
+        let (_folder, mut editor) = editor(FILE);
+        editor.set_server("search", &[("url", EntryValue::Text("https://other/".into()))]);
+        let expected = FILE.replace(
+            "url = \"https://example.com/mcp\" # the test one\nenabled = true # for now\n\n[servers.search.headers]\nA = \"b\"\n",
+            "url = \"https://other/\"\n",
+        );
+        assert_eq!(editor.text(), expected);
+    }
+
+    #[test]
+    fn a_server_is_removed_with_its_own_comment() {
+        let (_folder, mut editor) = editor(FILE);
+        assert!(editor.remove_server("search") && !editor.remove_server("search"));
+        let rest = "# My servers.\n\n# Files.\n[servers.files]\ncommand = 'files'   # odd   spacing\n\n[[hooks]]\non = [\"failed\"]\ncommand = \"notify\"\n";
+        assert_eq!(editor.text(), rest);
+        assert!(editor.remove_server("files"));
+        assert_eq!(editor.text(), "# My servers.\n\n[[hooks]]\non = [\"failed\"]\ncommand = \"notify\"\n");
+        let (_folder, mut only) = self::editor("# Mine.\n\n[servers.a]\nurl = \"u\"\n# The end.\n");
+        assert!(only.remove_server("a"));
+        assert_eq!(only.text(), "# Mine.\n\n# The end.\n");
+    }
+
+    #[test]
+    fn a_server_is_disabled_and_enabled() {
+        let (_folder, mut editor) = editor(FILE);
+        assert!(editor.set_enabled("search", false) && editor.set_enabled("files", false));
+        let disabled = FILE.replace("enabled = true #", "enabled = false #").replace(
+            "command = 'files'   # odd   spacing\n",
+            "command = 'files'   # odd   spacing\nenabled = false\n",
+        );
+        assert_eq!(editor.text(), disabled);
+        assert!(editor.set_enabled("search", true) && !editor.set_enabled("nobody", true));
+        assert!(editor.text().contains("enabled = true # for now"));
+    }
+
+    #[test]
+    fn other_ways_to_write_a_server() {
+        for text in [
+            "servers = { a = { url = \"u\" } }\n",
+            "servers.a.url = \"u\"\n",
+            "[servers]\na = { url = \"u\" }\n",
+            "[servers]\na.url = \"u\"\n",
+        ] {
+            let (_folder, mut editor) = editor(text);
+            assert!(editor.has_server("a"), "{text}");
+            editor.set_server("b", &[("url", EntryValue::Text("v".into()))]);
+            assert!(editor.set_enabled("a", false), "{text}");
+            let changed: toml_edit::DocumentMut = editor.text().parse().unwrap();
+            assert_eq!(changed["servers"]["a"]["enabled"].as_bool(), Some(false), "{}", editor.text());
+            assert_eq!(changed["servers"]["b"]["url"].as_str(), Some("v"), "{}", editor.text());
+            assert!(editor.remove_server("a") && editor.remove_server("b"), "{text}");
+            let changed: toml_edit::DocumentMut = editor.text().parse().unwrap();
+            assert!(changed.get("servers").is_none(), "{}", editor.text());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_saved_keeps_its_place_and_permissions() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (folder, mut editor) = editor(FILE);
+        let path = editor.path().to_owned();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let link = folder.path().join("link.toml");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let mut linked = ConfigEditor::open(&link).unwrap();
+        linked.set_server("new", &entry());
+        linked.save().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), linked.text());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        // It was changed since it was read.
+        assert!(editor.remove_server("files"));
+        assert!(editor.save().unwrap_err().message.contains("changed by somebody else"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), linked.text());
+        let new = folder.path().join("below").join("new.toml");
+        let mut created = ConfigEditor::open(&new).unwrap();
+        created.set_server("new", &entry());
+        created.save().unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn files_that_cannot_be_changed() {
+        for text in ["{\"mcpServers\": {}}", "[servers"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("config.toml");
+            fs::write(&path, text).unwrap();
+            assert!(ConfigEditor::open(&path).unwrap_err().hint.is_some(), "{text}");
+        }
+    }
+}
