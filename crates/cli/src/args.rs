@@ -5,6 +5,7 @@ mod connect;
 mod content;
 mod demo;
 mod duration;
+mod entries;
 mod handler;
 mod json_flag;
 mod login;
@@ -28,6 +29,7 @@ pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::{ConnectArgs, TransportStrategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
+pub(crate) use entries::{AddArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
 pub(crate) use json_flag::rewrite_json_flag;
 pub(crate) use login::{
@@ -184,6 +186,18 @@ pub(crate) enum Verb {
     Trust(TrustArgs),
     /// Stop trusting a project's `bowline.toml`
     Untrust(UntrustArgs),
+    /// Add a server to your configuration: a URL, a command or a package
+    Add(AddArgs),
+    /// Remove servers from your configuration
+    Remove(RemoveArgs),
+    /// Enable servers of your configuration
+    Enable(ToggleArgs),
+    /// Disable servers of your configuration
+    Disable(ToggleArgs),
+    /// List the configured servers, without connecting to them
+    List,
+    /// Open your configuration in an editor, and check it afterwards
+    Edit,
     /// Look at the configuration
     Config(ConfigArgs),
     /// What could be typed next, for shells

@@ -1,6 +1,7 @@
 //! Implements the verbs, one file each: it resolves the settings it needs, does the work, and
 //! prints.
 
+mod add;
 mod auth;
 mod call;
 mod complete;
@@ -8,6 +9,7 @@ mod config;
 mod connect;
 mod demo;
 mod docs;
+mod entries;
 mod info;
 mod list;
 mod login;
@@ -57,6 +59,12 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Ps(args) => ps::run(args, settings).await,
         Verb::Trust(args) => trust::run(args, settings).await,
         Verb::Untrust(args) => trust::run_untrust(args, settings),
+        Verb::Add(args) => add::run(args, settings).await,
+        Verb::Remove(args) => entries::remove(&args, settings),
+        Verb::Enable(args) => entries::enable(&args, settings),
+        Verb::Disable(args) => entries::disable(&args, settings),
+        Verb::List => entries::list(settings),
+        Verb::Edit => entries::edit(settings).await,
         Verb::Config(args) => config::run(args, settings),
         Verb::Shell(args) => docs::complete(args, settings).await,
         Verb::Completions(args) => docs::completions(&args),

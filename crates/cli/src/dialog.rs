@@ -146,6 +146,18 @@ impl Dialogs {
         answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
     }
 
+    /// Asks for a value that is not shown. Fails with the message and a hint if there is none.
+    pub(crate) async fn ask_secret(&self, label: &str, message: String, hint: String) -> Outcome<Secret> {
+        let terminal = match &self.terminal {
+            Ok(terminal) => terminal,
+            Err(absent) => {
+                return Err(Failure::usage_hint(format!("{message}, and {}", absent.reason()), hint));
+            }
+        };
+        let answer = until_interrupted(terminal, passphrase::ask_secret(terminal, label)).await?;
+        answer.ok().flatten().ok_or_else(|| Failure::usage_hint(message, hint))
+    }
+
     /// Asks a question whose default is no. Fails with a hint if nobody can be asked.
     pub(crate) async fn confirm(&self, question: ConfirmQuestion<'_>) -> Outcome<bool> {
         let terminal = match &self.terminal {

@@ -11,6 +11,9 @@ pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 pub(crate) const LOG: &str = "BOWLINE_LOG";
 /// Program that opens a URL, instead of the system's; several are separated by colons.
 pub(crate) const BROWSER: &str = "BROWSER";
+/// Editors for `bowline edit`; the first that is set counts.
+pub(crate) const VISUAL: &str = "VISUAL";
+pub(crate) const EDITOR: &str = "EDITOR";
 /// Passphrase that exported logins are encrypted with.
 pub(crate) const PASSPHRASE: &str = "BOWLINE_PASSPHRASE";
 /// Set over SSH, where a browser would open on a machine that nobody sits at.

@@ -85,7 +85,7 @@ impl ListCache {
     }
 
     /// Loads what is known of these servers.
-    fn load(&self, servers: Vec<Server>) -> Vec<(Server, Option<(ServerLists, SystemTime)>)> {
+    pub(crate) fn load(&self, servers: Vec<Server>) -> Vec<(Server, Option<(ServerLists, SystemTime)>)> {
         let keys: Vec<_> = servers.iter().map(ServerKey::from_server).collect();
         let mut known = self.catalog.as_ref().map(|catalog| catalog.latest(&keys)).unwrap_or_default();
         known.resize_with(servers.len(), || None);
@@ -165,7 +165,7 @@ async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<Server
 }
 
 /// Fetches all lists that a server offers.
-async fn fetch_lists(client: &Client) -> bowline::Result<ServerLists> {
+pub(crate) async fn fetch_lists(client: &Client) -> bowline::Result<ServerLists> {
     fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
         items.into_iter().map(json).collect()
     }

@@ -80,18 +80,15 @@ impl ConfigEditor {
         for (key, value) in entry {
             table.insert(key, Item::Value(to_value(value)));
         }
-        match servers.get_mut(name).and_then(Item::as_table_mut) {
+        if let Some(before) = servers.get_mut(name).and_then(Item::as_table_mut) {
             // It stays where it is, with the comment above it.
-            Some(before) => {
-                *table.decor_mut() = before.decor().clone();
-                table.set_position(before.position());
-                *before = table;
-            }
-            None => {
-                let is_first = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
-                table.decor_mut().set_prefix(if is_first { "" } else { "\n" });
-                servers.insert(name, Item::Table(table));
-            }
+            *table.decor_mut() = before.decor().clone();
+            table.set_position(before.position());
+            *before = table;
+        } else {
+            let is_first = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
+            table.decor_mut().set_prefix(if is_first { "" } else { "\n" });
+            servers.insert(name, Item::Table(table));
         }
     }
 
@@ -355,11 +352,11 @@ command = \"notify\"
             assert!(editor.has_server("a"), "{text}");
             editor.set_server("b", &[("url", EntryValue::Text("v".into()))]);
             assert!(editor.set_enabled("a", false), "{text}");
-            let changed: toml_edit::DocumentMut = editor.text().parse().unwrap();
+            let changed: DocumentMut = editor.text().parse().unwrap();
             assert_eq!(changed["servers"]["a"]["enabled"].as_bool(), Some(false), "{}", editor.text());
             assert_eq!(changed["servers"]["b"]["url"].as_str(), Some("v"), "{}", editor.text());
             assert!(editor.remove_server("a") && editor.remove_server("b"), "{text}");
-            let changed: toml_edit::DocumentMut = editor.text().parse().unwrap();
+            let changed: DocumentMut = editor.text().parse().unwrap();
             assert!(changed.get("servers").is_none(), "{}", editor.text());
         }
     }

@@ -14,7 +14,8 @@ use crate::print::{FAINT, HINT};
 pub(super) async fn ask_passphrase(terminal: &Terminal, new: bool) -> Result<Option<Secret>, NoAnswer> {
     let mut trouble = None;
     loop {
-        let Some(first) = terminal.ask(&[], PassphraseDialog::new("passphrase", trouble)).await? else {
+        let Some(first) = terminal.ask(&[], PassphraseDialog::new("passphrase".to_owned(), trouble)).await?
+        else {
             return Ok(None);
         };
         if !new {
@@ -24,7 +25,8 @@ pub(super) async fn ask_passphrase(terminal: &Terminal, new: bool) -> Result<Opt
             trouble = Some(why);
             continue;
         }
-        let Some(second) = terminal.ask(&[], PassphraseDialog::new("once more", None)).await? else {
+        let Some(second) = terminal.ask(&[], PassphraseDialog::new("once more".to_owned(), None)).await?
+        else {
             return Ok(None);
         };
         if first == second {
@@ -32,6 +34,12 @@ pub(super) async fn ask_passphrase(terminal: &Terminal, new: bool) -> Result<Opt
         }
         trouble = Some("the passphrases do not match");
     }
+}
+
+/// Asks for a value without showing it. `None` means that the person gave up.
+pub(super) async fn ask_secret(terminal: &Terminal, label: &str) -> Result<Option<Secret>, NoAnswer> {
+    let answer = terminal.ask(&[], PassphraseDialog::new(label.to_owned(), None)).await?;
+    Ok(answer.map(Secret::new))
 }
 
 /// Checks that a new passphrase is strong enough.
@@ -47,13 +55,13 @@ const MIN_PASSPHRASE_CHARS: usize = 8;
 
 /// A line of input that is not shown.
 struct PassphraseDialog {
-    label: &'static str,
+    label: String,
     problem: Option<&'static str>,
     line: LineEditor,
 }
 
 impl PassphraseDialog {
-    fn new(label: &'static str, trouble: Option<&'static str>) -> Self {
+    fn new(label: String, trouble: Option<&'static str>) -> Self {
         Self { label, problem: trouble, line: LineEditor::default() }
     }
 }
@@ -91,7 +99,7 @@ mod tests {
 
     #[test]
     fn passphrase_is_never_drawn() {
-        let mut dialog = PassphraseDialog::new("passphrase", Some("once more"));
+        let mut dialog = PassphraseDialog::new("passphrase".to_owned(), Some("once more"));
         let room = TerminalSize { columns: 60, rows: 20 };
         let before = dialog.draw(room);
         assert_eq!(dialog.handle_key(&Key::Enter), None);

@@ -99,7 +99,7 @@ pub(super) fn locate_cursor<'a>(root: &Command, before: &'a [String], typed: &st
 
 fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
     let place = match (verb.get_name(), words) {
-        ("status" | "watch" | "logout" | "export", _) => WordKind::Server,
+        ("status" | "watch" | "logout" | "export" | "remove" | "enable" | "disable", _) => WordKind::Server,
         (
             "tools" | "resources" | "templates" | "prompts" | "ping" | "info" | "logs" | "connect" | "call"
             | "read" | "prompt" | "complete" | "tasks" | "login",
@@ -241,15 +241,9 @@ mod tests {
 
     #[test]
     fn unknown_positions_offer_nothing() {
-        for line in [
-            "call t -- ",
-            "call --file ",
-            "info s ",
-            "login s ",
-            "auth import ",
-            "nonsense ",
-            "call --save=",
-        ] {
+        for line in
+            ["call t -- ", "call --file ", "info s ", "login s ", "auth import ", "nonsense ", "call --save="]
+        {
             at(line, |place| assert_eq!(place, CursorContext::Unknown, "{line}"));
         }
     }

@@ -36,6 +36,12 @@ fn help_in_short() {
       ps           List the processes of servers that were started, with their memory
       trust        Show what a project's `bowline.toml` would do, and trust it if you agree
       untrust      Stop trusting a project's `bowline.toml`
+      add          Add a server to your configuration: a URL, a command or a package
+      remove       Remove servers from your configuration
+      enable       Enable servers of your configuration
+      disable      Disable servers of your configuration
+      list         List the configured servers, without connecting to them
+      edit         Open your configuration in an editor, and check it afterwards
       config       Look at the configuration
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder

@@ -20,6 +20,7 @@ mod docs;
 mod dump;
 #[cfg(unix)]
 mod elicit;
+mod entries;
 mod failures;
 mod finding;
 mod grammar;

@@ -1,0 +1,301 @@
+//! Decides what entry is meant by the arguments of `bowline add`.
+
+use std::path::Path;
+
+use bowline_settings::EntryValue;
+use url::{Host, Url};
+
+use crate::args::{AddArgs, UrlTransport};
+use crate::failure::{Failure, Outcome};
+
+/// A server that is to be added.
+#[derive(Debug, PartialEq)]
+pub(super) struct NewServer {
+    pub(super) name: String,
+    /// The keys of its entry, apart from `env`.
+    pub(super) entry: Vec<(&'static str, EntryValue)>,
+    pub(super) env: Vec<(String, EnvValue)>,
+    /// Whether it is a program that somebody else has published.
+    pub(super) is_package: bool,
+}
+
+/// The value of an environment variable of a server.
+#[derive(Debug, PartialEq)]
+pub(super) enum EnvValue {
+    Given(String),
+    /// That of the variable of the same name.
+    Inherited,
+}
+
+/// Where a server is.
+enum Source {
+    Url(Url),
+    Command(Vec<String>),
+    /// A command that runs a package, and the name of the package.
+    Package(Vec<String>, String),
+}
+
+impl NewServer {
+    pub(super) fn from_args(args: AddArgs) -> Outcome<Self> {
+        let AddArgs { words, headers, envs, cwd, transport, command, .. } = args;
+        let (name, source) = match (&*words, command.is_empty()) {
+            ([], true) => return Err(usage("a URL, a package or a command is missing")),
+            ([], false) => (None, Source::Command(command)),
+            ([name], false) => (Some(name.clone()), Source::Command(command)),
+            ([_, _, ..], false) => return Err(usage("both a command and something else are given")),
+            ([source], true) => (None, Source::parse(source)?),
+            ([name, source, ..], true) => (Some(name.clone()), Source::parse(source)?),
+        };
+        let Some(name) = name.or_else(|| source.suggest_name()) else {
+            return Err(usage("NAME is missing: none can be made from what is given"));
+        };
+        let is_url = matches!(source, Source::Url(_));
+        if is_url && (!envs.is_empty() || cwd.is_some()) {
+            return Err(usage("-e and --cwd are for a command that is started"));
+        }
+        if !is_url && (!headers.is_empty() || transport.is_some()) {
+            return Err(usage("-H and --transport are for a URL"));
+        }
+        let is_package = matches!(source, Source::Package(..));
+        let mut entry = source.into_entry();
+        if let Some(transport) = transport {
+            let transport = match transport {
+                UrlTransport::Http => "http",
+                UrlTransport::Sse => "sse",
+            };
+            entry.push(("transport", EntryValue::Text(transport.to_owned())));
+        }
+        if !headers.is_empty() {
+            let headers: Outcome<Vec<_>> = headers.iter().map(|header| split_header(header)).collect();
+            entry.push(("headers", EntryValue::Table(headers?)));
+        }
+        if let Some(cwd) = cwd {
+            // The entry can be used from every folder.
+            let cwd = std::path::absolute(&cwd).unwrap_or(cwd);
+            entry.push(("cwd", EntryValue::Text(cwd.display().to_string())));
+        }
+        let env = envs.into_iter().map(|word| match word.split_once('=') {
+            Some((key, value)) => (key.to_owned(), EnvValue::Given(value.to_owned())),
+            None => (word, EnvValue::Inherited),
+        });
+        Ok(Self { name, entry, env: env.collect(), is_package })
+    }
+
+    /// The command, if the server is one.
+    pub(super) fn command_words(&self) -> Vec<&str> {
+        let texts = self.entry.iter().flat_map(|(key, value)| match (*key, value) {
+            ("command", EntryValue::Text(command)) => vec![command.as_str()],
+            ("args", EntryValue::List(args)) => args.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        });
+        texts.collect()
+    }
+}
+
+impl Source {
+    fn parse(text: &str) -> Outcome<Self> {
+        if text.contains("://") {
+            return match Url::parse(text) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(Self::Url(url)),
+                _ => Err(Failure::usage("the URL must be http or https")),
+            };
+        }
+        let package = |runner: &[&str], name: &str| {
+            let words = runner.iter().copied().chain([name]).map(ToOwned::to_owned);
+            Self::Package(words.collect(), name.to_owned())
+        };
+        let npm = text.strip_prefix("npm:").or_else(|| Some(text).filter(|text| is_scoped(text)));
+        match (npm, text.strip_prefix("pypi:")) {
+            (Some(name), _) if is_package_name(name) => Ok(package(&["npx", "-y"], name)),
+            (_, Some(name)) if is_package_name(name) => Ok(package(&["uvx"], name)),
+            (Some(_), _) | (_, Some(_)) => {
+                Err(Failure::usage(format!("`{text}` is not the name of a package")))
+            }
+            _ => {
+                let hint = format!(
+                    "write https://{text} for a URL, npm:{text} or pypi:{text} for a package, or a command after `--`"
+                );
+                Err(Failure::usage_hint(format!("`{text}` is neither a URL nor a package"), hint))
+            }
+        }
+    }
+
+    fn suggest_name(&self) -> Option<String> {
+        match self {
+            Self::Url(url) => match url.host()? {
+                Host::Domain(domain) => {
+                    let labels: Vec<_> = domain.split('.').collect();
+                    let is_common = |label: &&str| matches!(*label, "mcp" | "www" | "api" | "server");
+                    let own = &labels[..labels.len().saturating_sub(1).max(1)];
+                    valid_name(own.iter().rfind(|label| !is_common(label)).or(own.last())?)
+                }
+                Host::Ipv4(_) | Host::Ipv6(_) => Some("local".to_owned()),
+            },
+            Self::Package(_, name) => name_of_package(name),
+            Self::Command(words) => {
+                let program = Path::new(words.first()?).file_stem()?.to_str()?;
+                let arguments = || words[1..].iter().filter(|word| !word.starts_with('-'));
+                match program {
+                    "npx" | "uvx" | "bunx" | "pnpx" => name_of_package(arguments().next()?),
+                    "node" | "python" | "python3" | "uv" | "deno" | "bun" | "sh" | "bash" => {
+                        let script = arguments().find(|word| *word != "run")?;
+                        name_of_package(Path::new(script).file_stem()?.to_str()?)
+                    }
+                    "docker" | "podman" => name_of_package(arguments().next_back()?.rsplit('/').next()?),
+                    program => name_of_package(program),
+                }
+            }
+        }
+    }
+
+    fn into_entry(self) -> Vec<(&'static str, EntryValue)> {
+        match self {
+            Self::Url(url) => vec![("url", EntryValue::Text(url.into()))],
+            Self::Command(words) | Self::Package(words, _) => {
+                let mut words = words.into_iter();
+                let command = words.next().unwrap_or_default();
+                let mut entry = vec![("command", EntryValue::Text(command))];
+                let args: Vec<_> = words.collect();
+                if !args.is_empty() {
+                    entry.push(("args", EntryValue::List(args)));
+                }
+                entry
+            }
+        }
+    }
+}
+
+/// Whether a text is a package of npm with a scope.
+fn is_scoped(text: &str) -> bool {
+    text.starts_with('@') && text.contains('/')
+}
+
+/// Whether a text can be the name of a package, with a version. It is never taken for an option.
+fn is_package_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "@/._-~+=<>[],".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '@') && name.chars().all(is_allowed)
+}
+
+/// A short name for a package: `@scope/server-files@1.2` is `files`.
+fn name_of_package(package: &str) -> Option<String> {
+    let name = package.trim_start_matches('@').rsplit('/').next()?;
+    let name = name.split(['@', '=', '<', '>', '[', '~', ':']).next()?;
+    let short = name.strip_prefix("mcp-server-").or_else(|| name.strip_prefix("server-"));
+    let short = short.or_else(|| name.strip_prefix("mcp-")).unwrap_or(name);
+    let short = short.strip_suffix("-mcp-server").or_else(|| short.strip_suffix("-mcp")).unwrap_or(short);
+    valid_name(if short.is_empty() || short == "mcp" { name } else { short })
+}
+
+/// A name that an entry can have.
+fn valid_name(text: &str) -> Option<String> {
+    let name: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' })
+        .take(64)
+        .collect();
+    Some(name.trim_matches(['-', '.']).to_owned()).filter(|name| !name.is_empty())
+}
+
+fn split_header(header: &str) -> Outcome<(String, String)> {
+    let (name, value) =
+        header.split_once(':').ok_or_else(|| Failure::usage("the form is -H 'Name: value'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::usage_hint(message, "see `bowline add --help` for examples")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(words: &[&str], command: &[&str]) -> AddArgs {
+        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        AddArgs {
+            words: owned(words),
+            headers: Vec::new(),
+            envs: Vec::new(),
+            cwd: None,
+            transport: None,
+            replace: false,
+            no_check: false,
+            yes: false,
+            command: owned(command),
+        }
+    }
+
+    #[test]
+    fn names_are_made_from_what_is_given() {
+        for (words, command, name) in [
+            (&["https://mcp.example.com/mcp"][..], &[][..], "example"),
+            (&["https://example.com/"], &[], "example"),
+            (&["https://docs.mcp.example.co/x"], &[], "example"),
+            (&["http://localhost:8080/mcp"], &[], "localhost"),
+            (&["http://127.0.0.1:8080/mcp"], &[], "local"),
+            (&["https://mcp.dev/"], &[], "mcp"),
+            (&["npm:@modelcontextprotocol/server-everything@1.0"], &[], "everything"),
+            (&["@scope/github-mcp-server"], &[], "github"),
+            (&["pypi:mcp-server-fetch==1.2"], &[], "fetch"),
+            (&["pypi:mcp"], &[], "mcp"),
+            (&[], &["npx", "-y", "@modelcontextprotocol/server-filesystem", "/tmp"], "filesystem"),
+            (&[], &["uvx", "mcp-server-git", "--repository", "."], "git"),
+            (&[], &["node", "/x/server.js"], "server"),
+            (&[], &["uv", "run", "weather.py"], "weather"),
+            (&[], &["docker", "run", "-i", "--rm", "ghcr.io/github/github-mcp-server"], "github"),
+            (&[], &["/opt/My Server.exe"], "My-Server"),
+            (&["mine"], &["/opt/x"], "mine"),
+            (&["mine", "https://example.com/"], &[], "mine"),
+        ] {
+            let new = NewServer::from_args(args(words, command)).ok().unwrap();
+            assert_eq!(new.name, name, "{words:?} {command:?}");
+        }
+    }
+
+    #[test]
+    fn entries() {
+        let text = |text: &str| EntryValue::Text(text.into());
+        let list = |words: &[&str]| EntryValue::List(words.iter().map(ToString::to_string).collect());
+        let new = NewServer::from_args(args(&["npm:a@1"], &[])).ok().unwrap();
+        assert_eq!(new.entry, [("command", text("npx")), ("args", list(&["-y", "a@1"]))]);
+        assert!(new.is_package);
+        assert_eq!(new.command_words(), ["npx", "-y", "a@1"]);
+        let mut with_headers = args(&["a", "https://h/mcp"], &[]);
+        with_headers.headers = vec!["X-Key: ${KEY}".into()];
+        with_headers.transport = Some(UrlTransport::Sse);
+        let new = NewServer::from_args(with_headers).ok().unwrap();
+        let headers = EntryValue::Table(vec![("X-Key".into(), "${KEY}".into())]);
+        assert_eq!(
+            new.entry,
+            [("url", text("https://h/mcp")), ("transport", text("sse")), ("headers", headers)]
+        );
+        assert!(!new.is_package);
+        let mut with_env = args(&["a"], &["cmd"]);
+        with_env.envs = vec!["A=b=c".into(), "TOKEN".into()];
+        let new = NewServer::from_args(with_env).ok().unwrap();
+        assert_eq!(new.entry, [("command", text("cmd"))]);
+        let env = [("A".into(), EnvValue::Given("b=c".into())), ("TOKEN".into(), EnvValue::Inherited)];
+        assert_eq!(new.env, env);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (words, command) in [
+            (&[][..], &[][..]),
+            (&["files"], &[]),
+            (&["ftp://h/"], &[]),
+            (&["npm:-rf"], &[]),
+            (&["npm:a b"], &[]),
+            (&["pypi:"], &[]),
+            (&["a", "https://h/"], &["cmd"]),
+        ] {
+            assert!(NewServer::from_args(args(words, command)).is_err(), "{words:?} {command:?}");
+        }
+        let mut wrong = args(&["https://h/"], &[]);
+        wrong.envs = vec!["A=b".into()];
+        assert!(NewServer::from_args(wrong).is_err());
+        let mut wrong = args(&["a"], &["cmd"]);
+        wrong.headers = vec!["A: b".into()];
+        assert!(NewServer::from_args(wrong).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Implements `bowline remove|enable|disable|list|edit`: the entries of configuration files.
+
+use std::path::Path;
+
+use bowline::Server;
+use bowline::config::Source;
+use bowline_config::{closest_name, parse_partial};
+use bowline_settings::{ConfigEditor, ConfigFiles};
+use serde_json::json;
+
+use crate::args::{RemoveArgs, ToggleArgs};
+use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::list_cache::ListCache;
+use crate::print::table::Table;
+use crate::settings::Settings;
+
+/// The file that verbs change: the user's, or the one that was named.
+pub(super) fn own_file(settings: &Settings) -> Outcome<&Path> {
+    let path = match &settings.files {
+        ConfigFiles::Single(path) => Some(path.as_path()),
+        ConfigFiles::Layered { user, .. } => user.as_deref(),
+    };
+    path.ok_or_else(|| {
+        Failure::usage_hint("there is no folder for your configuration", "name a file with --config")
+    })
+}
+
+pub(super) fn remove(args: &RemoveArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "removed", ConfigEditor::remove_server)
+}
+
+pub(super) fn enable(args: &ToggleArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "enabled", |editor, name| editor.set_enabled(name, true))
+}
+
+pub(super) fn disable(args: &ToggleArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "disabled", |editor, name| editor.set_enabled(name, false))
+}
+
+/// Changes entries. If one of them does not exist, nothing is changed.
+fn change(
+    names: &[String],
+    settings: &Settings,
+    done: &str,
+    act: impl Fn(&mut ConfigEditor, &str) -> bool,
+) -> Outcome {
+    let mut editor = ConfigEditor::open(own_file(settings)?)?;
+    let path = editor.path().display().to_string();
+    for name in names {
+        if !act(&mut editor, name) {
+            return Err(unknown_entry(name, &path, settings));
+        }
+    }
+    editor.save()?;
+    if settings.printer.is_json() {
+        settings.printer.write_json(&json!({ "path": path, done: names }).to_string())?;
+    }
+    let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    settings.printer.note(&format!("{done} {} in {path}", listed.join(", ")));
+    Ok(Exit::Ok)
+}
+
+fn unknown_entry(name: &str, path: &str, settings: &Settings) -> Failure {
+    let message = format!("there is no server named `{name}` in {path}; nothing was changed");
+    let Ok(layers) = settings.layers() else { return Failure::usage(message) };
+    let others = layers.iter().filter(|layer| layer.path.display().to_string() != path);
+    if let Some(other) = others.into_iter().find(|layer| layer.config.servers.contains_key(name)) {
+        let file = other.path.display();
+        return Failure::usage_hint(message, format!("it is in {file}: name that file with --config"));
+    }
+    match closest_name(name, layers.server_names()) {
+        Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
+        None => Failure::usage_hint(message, "`bowline list` shows those that there are"),
+    }
+}
+
+/// Lists the configured servers without connecting to them.
+pub(super) fn list(settings: &Settings) -> Outcome {
+    let printer = &settings.printer;
+    let selection = settings.select_servers(&[])?;
+    let known = ListCache::open(settings).load(selection.servers);
+    let rows = known.iter().map(|(server, known)| {
+        let tools = known.as_ref().map(|(lists, _)| lists.tools.len());
+        (server.name.clone(), state(server), describe(server), tools)
+    });
+    let skipped = selection.skipped.iter().map(|skipped| {
+        (skipped.name.clone(), skipped.reason.as_str(), skipped.detail.clone().unwrap_or_default(), None)
+    });
+    let mut rows: Vec<_> = rows.chain(skipped).collect();
+    rows.sort();
+    if printer.is_json() {
+        let servers: Vec<_> = rows
+            .iter()
+            .map(|(name, state, target, tools)| json!({ "name": name, "state": state, "target": target, "tools": tools }))
+            .collect();
+        printer.write_json(&json!({ "servers": servers }).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(["NAME", "STATE", "TOOLS", "TARGET"]);
+    for (name, state, target, tools) in rows {
+        let tools = tools.map(|tools| tools.to_string()).unwrap_or_default();
+        table.push_row([name, state.to_owned(), tools, target]);
+    }
+    printer.write_layout(&table.render(printer))?;
+    Ok(Exit::Ok)
+}
+
+fn state(server: &Server) -> &'static str {
+    if server.enabled { "enabled" } else { "disabled" }
+}
+
+/// The command, or the URL without its path: arguments and paths often hold keys.
+fn describe(server: &Server) -> String {
+    let program = server.transport.program().map(|program| program.command.clone());
+    let origin = || server.transport.http().map(|http| http.url.origin().ascii_serialization());
+    program.or_else(origin).unwrap_or_default()
+}
+
+/// Opens the configuration file in an editor, and checks it afterwards.
+pub(super) async fn edit(settings: &Settings) -> Outcome {
+    let path = own_file(settings)?;
+    let given = |name| env::non_empty_var(&*settings.env, name);
+    let Some(command) = given(env::VISUAL).or_else(|| given(env::EDITOR)) else {
+        return Err(Failure::usage_hint(
+            "no editor is known",
+            format!("set EDITOR, or open {} yourself", path.display()),
+        ));
+    };
+    // As other programs do: the variable may have arguments.
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or_default().to_owned();
+    let status = tokio::process::Command::new(&program).args(words).arg(path).status().await;
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(Failure::usage(format!("`{program}` ended with {status}"))),
+        Err(error) => {
+            let why = env::describe_io_error(&error);
+            return Err(Failure::usage(format!("`{program}` cannot be started: {why}")));
+        }
+    }
+    let text = match env::read_small_file(path) {
+        Ok(text) => text,
+        Err(_) if !path.exists() => return Ok(Exit::Ok),
+        Err(why) => return Err(Failure::file(path, &why)),
+    };
+    let (_, errors) = parse_partial(&Source::new(path, text), &*settings.env);
+    match errors {
+        None => Ok(Exit::Ok),
+        Some(errors) => {
+            Err(Failure::config(format!("{} has problems", path.display()), errors.problems().to_vec()))
+        }
+    }
+}

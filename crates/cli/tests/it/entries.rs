@@ -1,0 +1,217 @@
+//! `bowline add`, `remove`, `enable`, `disable`, `list` and `edit`.
+
+use bowline_testkit::{self as testkit};
+use serde_json::Value;
+
+use crate::context::{Context, snapshot, toml_path};
+use crate::status::http_entry;
+
+const FILE: &str = "home/.config/bowline/config.toml";
+
+fn config(context: &Context) -> Option<String> {
+    std::fs::read_to_string(context.path(FILE)).ok()
+}
+
+#[tokio::test]
+async fn a_server_that_works_is_added() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").tool("add").prompt("greet", "Hello").run().await;
+    let url = server.url();
+    context.user_config("# Mine.\n\n[servers.other]\nurl = \"http://127.0.0.1:9/\" # down\n");
+    snapshot!(context.run(context.bowline(["add", "notes", &url, "-H", "X-Key: ${HOME}"])), @"
+    exit: 0
+    --- stdout
+    testkit 1.0.0, http, 2025-11-25 (legacy)
+    2 tools, 1 prompt
+    --- stderr
+    note: added `notes` to [TMP]/home/.config/bowline/config.toml; see `bowline tools notes`
+    ---
+    ");
+    let expected = format!(
+        "# Mine.\n\n[servers.other]\nurl = \"http://127.0.0.1:9/\" # down\n\n[servers.notes]\nurl = \"{url}\"\nheaders = {{ X-Key = \"${{HOME}}\" }}\n"
+    );
+    assert_eq!(config(&context).unwrap(), expected);
+    // What it listed is known already.
+    server.stop().await;
+    let found = context.run(context.bowline(["search", "echo"]));
+    assert!(found.contains("tool\tnotes\techo\t"), "{found}");
+    snapshot!(context.run(context.bowline(["add", "notes", &url])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: there is a server named `notes` in [TMP]/home/.config/bowline/config.toml
+
+    hint: choose another NAME, or use --replace
+    ---
+    ");
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
+/// A file that is created is for its owner only.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_first_server_makes_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let context = Context::new();
+    std::fs::remove_dir_all(context.path("home/.config")).unwrap();
+    let server = testkit::server().modern().tool("echo").stdio().await;
+    let command = server.command();
+    let mut words: Vec<String> = ["add", "--json", "mine"].map(String::from).to_vec();
+    words.extend(command.env.iter().flat_map(|(key, value)| ["-e".to_owned(), format!("{key}={value}")]));
+    words.extend(["--".to_owned(), command.program.display().to_string()]);
+    words.extend(command.args.iter().cloned());
+    let output = context.bowline(&words).output().unwrap();
+    let added: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&added["name"], &added["offered"]["tools"]), (&Value::from("mine"), &Value::from(1)));
+    let mode = std::fs::metadata(context.path(FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let called = context.run(context.bowline(["call", "mine", "echo", "a=b"]));
+    assert!(called.starts_with("exit: 0\n"), "{called}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_work_is_not_added() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let url = server.url();
+    server.stop().await;
+    let shown = context.run(context.bowline(["add", "gone", &url]));
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    assert!(shown.contains("config.toml was not changed; `--no-check` adds the entry as it is\n"), "{shown}");
+    assert_eq!(config(&context), None);
+    snapshot!(context.run(context.bowline(["add", "gone", &url, "--no-check"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: added `gone` to [TMP]/home/.config/bowline/config.toml; see `bowline tools gone`
+    ---
+    ");
+    assert_eq!(config(&context).unwrap(), format!("[servers.gone]\nurl = \"{url}\"\n"));
+    server.start().await;
+    let other = testkit::server().tool("add").run().await;
+    let replaced = context.run(context.bowline(["add", "gone", &other.url(), "--replace"]));
+    assert!(replaced.starts_with("exit: 0\n"), "{replaced}");
+    assert_eq!(config(&context).unwrap(), format!("[servers.gone]\nurl = \"{}\"\n", other.url()));
+    // A name that no entry can have.
+    let shown = context.run(context.bowline(["add", "a b", &url]));
+    assert!(shown.starts_with("exit: 2\n"), "{shown}");
+    assert!(!config(&context).unwrap().contains("a b"));
+}
+
+/// SE-04: what somebody else has published is started only after a yes.
+#[tokio::test]
+async fn se_04_a_package_is_shown_and_approved() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["add", "npm:some-server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `npx -y some-server` was not started, as there is no terminal to ask you on
+
+    hint: use --yes if it may be started, or --no-check to add it without starting it
+    ---
+    ");
+    assert_eq!(config(&context), None);
+    let added = context.run(context.bowline(["add", "pypi:mcp-server-fetch", "--no-check"]));
+    assert!(added.starts_with("exit: 0\n"), "{added}");
+    let entry = "[servers.fetch]\ncommand = \"uvx\"\nargs = [\"mcp-server-fetch\"]\n";
+    assert_eq!(config(&context).unwrap(), entry);
+}
+
+#[tokio::test]
+async fn variables_are_taken_from_the_environment() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").stdio().await;
+    let command = server.command();
+    let program = command.program.display().to_string();
+    let add = |words: &[&str]| {
+        let mut all = vec!["add", "mine", "--no-check"];
+        all.extend(words);
+        all.extend(["--", &program]);
+        let mut bowline = context.bowline(all);
+        bowline.env("SET", "value");
+        context.run(bowline)
+    };
+    snapshot!(add(&["-e", "UNSET"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: UNSET is not set, and there is no terminal to ask you on
+
+    hint: set UNSET, or write -e UNSET=VALUE
+    ---
+    ");
+    let added = add(&["-e", "SET", "-e", "GIVEN=1"]);
+    assert!(added.starts_with("exit: 0\n"), "{added}");
+    let command = toml_path(&command.program).replace('\'', "\"");
+    let expected =
+        format!("[servers.mine]\ncommand = {command}\nenv = {{ SET = \"${{SET}}\", GIVEN = \"1\" }}\n");
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn entries_are_listed_disabled_enabled_and_removed() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let file =
+        format!("# One.\n{}\n# Two.\n[servers.two]\ncommand = 'none' # odd\n", http_entry("one", &server));
+    context.user_config(&file);
+    context.run(context.bowline(["tools", "one"]));
+    snapshot!(context.run(context.bowline(["disable", "two"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: disabled `two` in [TMP]/home/.config/bowline/config.toml
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["list"])), @"
+    exit: 0
+    --- stdout
+    one	enabled	1	http://127.0.0.1:[PORT]
+    two	disabled		none
+    --- stderr
+    ---
+    ");
+    assert_eq!(server.count("tools/list"), 1, "nothing is asked for a list");
+    let enabled = context.run(context.bowline(["enable", "two"]));
+    assert!(enabled.starts_with("exit: 0\n"), "{enabled}");
+    assert!(config(&context).unwrap().ends_with("command = 'none' # odd\nenabled = true\n"));
+    snapshot!(context.run(context.bowline(["remove", "two", "on"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: there is no server named `on` in [TMP]/home/.config/bowline/config.toml; nothing was changed
+
+    hint: did you mean `one`?
+    ---
+    ");
+    assert!(config(&context).unwrap().contains("[servers.two]"));
+    let removed = context.run(context.bowline(["remove", "two"]));
+    assert!(removed.starts_with("exit: 0\n"), "{removed}");
+    assert_eq!(config(&context).unwrap(), format!("# One.\n{}", http_entry("one", &server)));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_editor_is_started_and_the_file_is_checked() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["edit"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no editor is known
+
+    hint: set EDITOR, or open [TMP]/home/.config/bowline/config.toml yourself
+    ---
+    ");
+    let script = |text: &str| {
+        context.write("home/editor", format!("#!/bin/sh\nprintf '%s\\n' '{text}' > \"$2\"\n"));
+        context.set_mode("home/editor", 0o755);
+        let mut edit = context.bowline(["edit"]);
+        edit.env("EDITOR", format!("{} --wait", context.path("home/editor").display()));
+        context.run(edit)
+    };
+    assert!(script("[servers.a]\nurl = \"http://h/\"").starts_with("exit: 0\n"));
+    let wrong = script("[servers.a]\nurll = \"http://h/\"");
+    assert!(wrong.starts_with("exit: 2\n") && wrong.contains("urll"), "{wrong}");
+}
