@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{Client, Era, Event, EventReceiver, Peer, Result, Status, StatusWatch, Topic};
+use bowline::{Client, Era, Event, EventReceiver, Json, Peer, Result, Status, StatusWatch, Topic};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -145,22 +145,23 @@ async fn fetch(
     lists.is_stateless = peer.era() == Era::Modern;
     for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
         match kind {
-            ListKind::Tools => {
-                lists.tools = client.list_tools().await?.into_iter().map(|item| item.json).collect();
-            }
-            ListKind::Prompts => {
-                lists.prompts = client.list_prompts().await?.into_iter().map(|item| item.json).collect();
-            }
-            ListKind::Resources => {
-                lists.resources = client.list_resources().await?.into_iter().map(|item| item.json).collect();
-            }
+            ListKind::Tools => lists.tools = jsons(client.list_tools().await?, |item| item.json),
+            ListKind::Prompts => lists.prompts = jsons(client.list_prompts().await?, |item| item.json),
+            ListKind::Resources => lists.resources = jsons(client.list_resources().await?, |item| item.json),
             ListKind::Templates => {
-                let templates = client.list_resource_templates().await?;
-                lists.templates = templates.into_iter().map(|item| item.json).collect();
+                lists.templates = jsons(client.list_resource_templates().await?, |item| item.json);
             }
         }
     }
     Ok(lists)
+}
+
+/// The elements of a list as the server wrote them. They take no more room than they need: collecting
+/// them uses the memory of the larger elements again.
+fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
+    let mut jsons: Vec<Json> = items.into_iter().map(json).collect();
+    jsons.shrink_to_fit();
+    jsons
 }
 
 /// Why the lists of a connected server are stale.

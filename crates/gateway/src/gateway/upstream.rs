@@ -224,6 +224,8 @@ impl Upstreams {
     /// Runs a task until the session is over.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let ended = self.ended.clone();
+        // Each layer around a future would have room for it twice.
+        let task = Box::pin(task);
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
@@ -301,7 +303,7 @@ impl Upstreams {
             lost: self.ended.child_token(),
         });
         let following = follow(Arc::clone(&self.catalog), server.id, upstream.connection.subscribe());
-        let following = upstream.lost.clone().run_until_cancelled_owned(following);
+        let following = upstream.lost.clone().run_until_cancelled_owned(Box::pin(following));
         self.spawn(async move {
             following.await;
         });

@@ -227,8 +227,10 @@ impl fmt::Debug for Dialer {
 }
 
 async fn handshake_http1(stream: ByteStream, socket: SocketControl) -> Result<NewConnection, Fault> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_READ_BUFFER);
     let (sender, connection) =
-        http1::handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
+        builder.handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
     Ok(NewConnection::Exclusive(Box::new(Http1Connection::new(sender, connection, socket))))
 }
 
@@ -241,6 +243,10 @@ async fn handshake_http2(stream: ByteStream) -> Result<NewConnection, Fault> {
         builder.handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
     Ok(NewConnection::Shared(sender, Box::new(connection)))
 }
+
+/// Largest buffer in which a connection reads, and so the most that an idle one keeps after a large
+/// response. A response's headers have to fit into it.
+const MAX_READ_BUFFER: usize = 64 * 1024;
 
 /// Together the first three give up after 30 s on a peer that answers no probe, the same time as
 /// for one that does not acknowledge what was sent. Linux takes the larger of the two for both.
