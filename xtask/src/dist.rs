@@ -17,13 +17,9 @@ pub(crate) mod tarball;
 pub(crate) mod target;
 pub(crate) mod wheel;
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use self::{
     contents::Contents,
@@ -31,7 +27,7 @@ use self::{
     release_files::{ReleaseFolder, sbom_name},
     target::Target,
 };
-use crate::{release, sbom, shell, workspace::Workspace};
+use crate::{build_time, release, sbom, shell, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -75,7 +71,7 @@ pub(crate) fn build(
     let target = Target::parse(&shell::host_triple(workspace)?)?;
     ensure!(metadata.targets.contains(&target), "{target} is not a target in Cargo.toml");
     let contents = Contents::collect(workspace, metadata, &target, program, sbom)?;
-    write_packages(metadata, &target, &contents, read_build_time(workspace)?, folder)
+    write_packages(metadata, &target, &contents, build_time::read(workspace)?, folder)
 }
 
 /// Writes the packages of a target, and the files that name others.
@@ -98,20 +94,6 @@ fn write_packages(
         folder.write(&name, debian::build(metadata, target, contents, time)?)?;
     }
     folder.write_index()
-}
-
-/// Returns the time that files in packages have, in seconds since 1970: `SOURCE_DATE_EPOCH`, or the
-/// time of the commit.
-fn read_build_time(workspace: &Workspace) -> Result<u64> {
-    let text = match env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text,
-        Err(_) => {
-            let mut git = Command::new("git");
-            git.args(["log", "-1", "--format=%ct"]).current_dir(workspace.root());
-            shell::read(&mut git).context("set SOURCE_DATE_EPOCH where there is no git history")?
-        }
-    };
-    text.trim().parse().with_context(|| format!("`{}` is not a time in seconds since 1970", text.trim()))
 }
 
 #[cfg(test)]

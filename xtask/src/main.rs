@@ -3,6 +3,7 @@
 
 mod api;
 mod bench;
+mod build_time;
 mod checks;
 mod checksum;
 mod conformance;
