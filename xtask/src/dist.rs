@@ -7,7 +7,7 @@
 mod archive;
 mod container;
 mod contents;
-mod debian;
+pub(crate) mod debian;
 mod elf;
 mod formula;
 pub(crate) mod metadata;

@@ -1,14 +1,13 @@
 //! Writes the container file, which makes an image of the tarballs of a release.
 
-use anyhow::{Result, ensure};
-
 use super::{metadata::Metadata, release_files::Tarball, tarball, target::System};
 
 /// The name of the container file.
 pub(crate) const FILE_NAME: &str = "Containerfile";
 
-/// Returns the container file, for the processors that have a tarball for Linux with glibc.
-pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> Result<String> {
+/// Returns the container file, for the processors that have a tarball for Linux with glibc; `None` if
+/// there is none.
+pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> Option<String> {
     let lines: Vec<String> = tarballs
         .iter()
         .filter(|tarball| tarball.target.system == System::LinuxGnu)
@@ -18,13 +17,13 @@ pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> Result<Str
             format!("        {architecture}) name={name} sum={sha256} ;; \\")
         })
         .collect();
-    ensure!(!lines.is_empty(), "an image needs a tarball for Linux with glibc");
-    Ok(TEMPLATE
+    let text = TEMPLATE
         .replace("@VERSION@", &metadata.version)
         .replace("@SUMMARY@", &metadata.summary)
         .replace("@LICENSE@", &metadata.license)
         .replace("@HOMEPAGE@", &metadata.homepage)
-        .replace("@TARBALLS@", &lines.join("\n")))
+        .replace("@TARBALLS@", &lines.join("\n"));
+    (!lines.is_empty()).then_some(text)
 }
 
 const TEMPLATE: &str = include_str!("../../data/dist/Containerfile");
@@ -50,8 +49,9 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_a_tarball_for_linux_is_refused() {
-        let error = write(&Metadata::example(), &[]).unwrap_err();
-        assert_eq!(error.to_string(), "an image needs a tarball for Linux with glibc");
+    fn without_a_tarball_for_linux_there_is_no_container_file() {
+        let metadata = Metadata::example();
+        let tarballs = [Tarball { target: &metadata.targets[0], sha256: "5a".repeat(32) }];
+        assert_eq!(write(&metadata, &tarballs), None);
     }
 }

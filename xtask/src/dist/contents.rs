@@ -1,7 +1,7 @@
 //! Collects what packages carry: the program, what it prints about itself, and texts of the
 //! checkout.
 
-use std::{fs, path::Path, process::Command};
+use std::{env, fs, path, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -38,10 +38,13 @@ impl Contents {
     ) -> Result<Self> {
         let version = &metadata.version;
         let home = tempfile::tempdir()?;
+        let program = &path::absolute(program)?;
         let run = |args: &[&str]| {
             let mut command = Command::new(program);
             // Settings of the person who builds have no part in the packages.
             command.env_clear().env("HOME", home.path()).current_dir(home.path()).args(args);
+            // Programs for Windows find parts of the system by it.
+            command.envs(env::var_os("SystemRoot").map(|folder| ("SystemRoot", folder)));
             shell::read(&mut command)
         };
         let printed = run(&["--version"])?;

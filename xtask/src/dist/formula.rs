@@ -10,8 +10,8 @@ use super::{
 /// The name of the formula's file.
 pub(crate) const FILE_NAME: &str = "bowline.rb";
 
-/// Returns the formula, for the platforms of Homebrew that have a tarball.
-pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> String {
+/// Returns the formula, for the platforms of Homebrew that have a tarball; `None` if there is none.
+pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> Option<String> {
     let blocks: Vec<String> = [(System::MacOs, "on_macos"), (System::LinuxGnu, "on_linux")]
         .into_iter()
         .map(|(system, name)| (name, write_downloads(metadata, tarballs, system)))
@@ -19,12 +19,13 @@ pub(crate) fn write(metadata: &Metadata, tarballs: &[Tarball<'_>]) -> String {
         .map(|(name, downloads)| format!("  {name} do\n{downloads}  end"))
         .collect();
     let licenses: Vec<String> = metadata.license.split(" OR ").map(|it| format!("\"{it}\"")).collect();
-    TEMPLATE
+    let text = TEMPLATE
         .replace("@SUMMARY@", &metadata.summary)
         .replace("@HOMEPAGE@", &metadata.homepage)
         .replace("@VERSION@", &metadata.version)
         .replace("@LICENSE@", &format!("any_of: [{}]", licenses.join(", ")))
-        .replace("@TARBALLS@", &blocks.join("\n\n"))
+        .replace("@TARBALLS@", &blocks.join("\n\n"));
+    (!blocks.is_empty()).then_some(text)
 }
 
 /// Returns the downloads for a system, one for each processor.
@@ -52,7 +53,7 @@ mod tests {
         let metadata = Metadata::example();
         let tarballs: Vec<Tarball<'_>> =
             metadata.targets.iter().map(|target| Tarball { target, sha256: "5a".repeat(32) }).collect();
-        let text = write(&metadata, &tarballs);
+        let text = write(&metadata, &tarballs).unwrap();
         let sum = "5a".repeat(32);
         let expected = format!(
             r#"class Bowline < Formula
@@ -85,7 +86,9 @@ mod tests {
     fn a_platform_without_a_tarball_is_left_out() {
         let metadata = Metadata::example();
         let tarballs = [Tarball { target: &metadata.targets[0], sha256: "5a".repeat(32) }];
-        let text = write(&metadata, &tarballs);
+        let text = write(&metadata, &tarballs).unwrap();
         assert!(text.contains("on_macos") && !text.contains("on_linux"), "{text}");
+        let windows = [Tarball { target: &metadata.targets[1], sha256: "5a".repeat(32) }];
+        assert_eq!(write(&metadata, &windows), None);
     }
 }

@@ -53,10 +53,17 @@ impl<'a> ReleaseFolder<'a> {
     /// cover what is in the folder.
     pub(crate) fn write_index(&self) -> Result<()> {
         let tarballs = self.find_tarballs()?;
-        self.write(formula::FILE_NAME, formula::write(self.metadata, &tarballs))?;
-        self.write(container::FILE_NAME, container::write(self.metadata, &tarballs)?)?;
-        let mut files = vec![container::FILE_NAME.to_owned(), formula::FILE_NAME.to_owned()];
-        files.extend(self.list()?.into_iter().flat_map(|group| group.present));
+        let mut files: Vec<String> = self.list()?.into_iter().flat_map(|group| group.present).collect();
+        let written = [
+            (container::FILE_NAME, container::write(self.metadata, &tarballs)),
+            (formula::FILE_NAME, formula::write(self.metadata, &tarballs)),
+        ];
+        for (name, text) in written {
+            if let Some(text) = text {
+                self.write(name, text)?;
+                files.push(name.to_owned());
+            }
+        }
         files.sort();
         let files: Vec<PathBuf> = files.iter().map(|name| self.path.join(name)).collect();
         self.write(CHECKSUMS, format_checksums(&files)?)
@@ -104,9 +111,8 @@ impl<'a> ReleaseFolder<'a> {
         }
         let tarballs = self.find_tarballs()?;
         let covered: Vec<&str> = tarballs.iter().map(|tarball| tarball.target.triple()).collect();
-        for name in [container::FILE_NAME, formula::FILE_NAME, CHECKSUMS] {
-            writeln!(text, "{name}, for {}", covered.join(", "))?;
-        }
+        writeln!(text, "{}", self.path.join(CHECKSUMS).display())?;
+        writeln!(text, "{} and {} name {}", container::FILE_NAME, formula::FILE_NAME, covered.join(", "))?;
         Ok(text)
     }
 }
