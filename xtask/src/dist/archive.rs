@@ -78,7 +78,6 @@ impl<'a> FileSet<'a> {
         for (path, file) in &self.files {
             let options = SimpleFileOptions::DEFAULT
                 .compression_method(CompressionMethod::Deflated)
-                .compression_level(Some(9))
                 .last_modified_time(zip::DateTime::DEFAULT)
                 .unix_permissions(if file.is_program { 0o755 } else { 0o644 });
             archive.start_file(path.as_str(), options).with_context(|| format!("packing {path}"))?;
@@ -91,7 +90,8 @@ impl<'a> FileSet<'a> {
 /// Compresses bytes by gzip, without a name and a time.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     // 255: an unknown system.
-    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    let mut encoder =
+        GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::default());
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?)
 }

@@ -28,8 +28,8 @@ pub(super) fn install(
     let npm = Npm { registry: server.registry_url(), folder };
     let package = format!("{}@{}", metadata.npm_package, metadata.version);
 
-    let launcher = npm.install_globally("whole", &package, &[])?;
-    let without_platform = npm.install_globally("omitted", &package, &["--omit=optional"])?;
+    let launcher = npm.install_globally("global", &package)?;
+    let without_platform = npm.install_without_optional("project", &package)?;
     check_missing_platform(metadata, target, node, &without_platform)?;
 
     let without_execve = folder.join("without-execve.js");
@@ -103,20 +103,33 @@ impl Npm<'_> {
     }
 
     /// Installs a package into an empty prefix; returns the script that starts the program.
-    fn install_globally(&self, name: &str, package: &str, options: &[&str]) -> Result<PathBuf> {
+    fn install_globally(&self, name: &str, package: &str) -> Result<PathBuf> {
+        let modules = if cfg!(windows) { "prefix/node_modules" } else { "prefix/lib/node_modules" };
+        self.install(name, package, &["--global"], modules)
+    }
+
+    /// Installs a package into an empty project, without the packages of platforms; returns the
+    /// script that starts the program. A global installation does not heed the option.
+    fn install_without_optional(&self, name: &str, package: &str) -> Result<PathBuf> {
+        self.install(name, package, &["--omit=optional"], "node_modules")
+    }
+
+    fn install(&self, name: &str, package: &str, options: &[&str], modules: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("package.json"), "{}")?;
         let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
-        npm.args(["install", "--global", "--loglevel=error"]).args(options).arg(package);
+        npm.args(["install", "--loglevel=error"]).args(options).arg(package);
         // Options of an npm that runs us are not for this one.
         for (variable, _) in env::vars_os() {
             if variable.to_string_lossy().to_lowercase().starts_with("npm_config_") {
                 npm.env_remove(variable);
             }
         }
-        npm.envs(self.environment(name)).current_dir(self.folder);
+        npm.envs(self.environment(name)).current_dir(&folder);
         shell::read(&mut npm).context("npm could not install the packages")?;
-        let modules = if cfg!(windows) { "node_modules" } else { "lib/node_modules" };
         let (package, _) = package.rsplit_once('@').context("a package with a version")?;
-        let script = self.folder.join(name).join("prefix").join(modules).join(package).join("bin/bowline.js");
+        let script = folder.join(modules).join(package).join("bin/bowline.js");
         ensure!(script.is_file(), "npm did not install {}", script.display());
         Ok(script)
     }
