@@ -31,6 +31,7 @@ pub(super) fn install(
     let launcher = npm.install_globally("global", &package)?;
     let without_platform = npm.install_without_optional("project", &package)?;
     check_missing_platform(metadata, target, node, &without_platform)?;
+    check_unknown_platform(node, &launcher, folder)?;
 
     let without_execve = folder.join("without-execve.js");
     fs::write(&without_execve, "process.execve = undefined;\n")?;
@@ -42,6 +43,8 @@ pub(super) fn install(
         .join(platform_package(metadata, target))
         .join("bin")
         .join(target.program_name());
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    install_other_libc(&native)?;
     let with_node = |label: &str, options: &[&Path], becomes: Option<PathBuf>| {
         let mut program = Program::new(label, node);
         program.command.extend(options.iter().map(OsString::from));
@@ -146,6 +149,29 @@ fn check_missing_platform(metadata: &Metadata, target: &Target, node: &Path, lau
         ensure!(output.stderr.contains(&part), "it did not say `{part}`:\n{}", output.stderr);
     }
     Ok(())
+}
+
+/// Checks what is said on a platform that has no package.
+fn check_unknown_platform(node: &Path, launcher: &Path, folder: &Path) -> Result<()> {
+    let script = folder.join("unknown-platform.js");
+    fs::write(&script, "Object.defineProperty(process, 'platform', { value: 'sunos' });\n")?;
+    let mut program = Program::new("npm on an unknown platform", node);
+    program.command.extend(["--require".into(), script.into(), launcher.into()]);
+    let output = program.run(&["--version"])?;
+    ensure!(output.status.code() == Some(1), "on an unknown platform it ended with {}", output.status);
+    ensure!(output.stderr.contains("there is no package for sunos-"), "it printed {}", output.stderr);
+    Ok(())
+}
+
+/// Puts a package for musl beside the one for glibc, as package managers do that know no difference;
+/// its program does not start.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn install_other_libc(native: &Path) -> Result<()> {
+    let package = native.ancestors().nth(2).context("the program is in a folder of its package")?;
+    let name = package.file_name().context("a package has a name")?.to_string_lossy();
+    let folder = package.with_file_name(format!("{name}-musl")).join("bin");
+    fs::create_dir_all(&folder)?;
+    Ok(fs::write(folder.join("bowline"), "not a program")?)
 }
 
 /// Returns the command that npx linked in its cache.

@@ -66,6 +66,7 @@ impl Program {
     pub(super) fn observe(&self, server: &Server) -> Result<Behavior> {
         let version = self.run(&["--version"])?;
         ensure!(version.status.success(), "--version failed: {}", version.stderr);
+        ensure!(version.stderr.is_empty(), "--version printed to stderr: {}", version.stderr);
         let failure = self.run(&["no-such-command"])?;
         ensure!(failure.stderr.contains("unrecognized subcommand"), "it printed {}", failure.stderr);
         Ok(Behavior {
