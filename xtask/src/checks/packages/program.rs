@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -171,8 +171,9 @@ impl Process {
 
     /// Returns the first line of stdout that contains `part`.
     fn wait_for_line(&mut self, part: &str) -> Result<String> {
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
-            match self.lines.recv_timeout(TIME_LIMIT) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) if line.contains(part) => return Ok(line),
                 Ok(_) => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => bail!("it did not print `{part}` in time"),
@@ -187,8 +188,9 @@ impl Process {
     /// Waits until both streams and the process have ended.
     fn finish(&mut self) -> Result<Output> {
         let mut stdout = String::new();
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
-            match self.lines.recv_timeout(TIME_LIMIT) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => stdout += &line,
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => bail!("it did not end in time; it printed\n{stdout}"),
@@ -209,7 +211,7 @@ impl Drop for Process {
     }
 }
 
-/// The time that a program may be silent. The demo prints when it begins and when it ends.
+/// The time that a program may take to print a line, and to end. None needs more than a few seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"packages","version":"1"}}}"#;
