@@ -60,7 +60,9 @@ pub(super) fn install(
     // It installs into its cache at the first start, and links the command of either package there.
     let npx = Program {
         label: "npx".to_owned(),
-        command: ["npx", "--yes", &package].map(OsString::from).into(),
+        command: [if cfg!(windows) { "npx.cmd" } else { "npx" }, "--yes", &package]
+            .map(OsString::from)
+            .into(),
         environment: npm.environment("npx"),
         becomes: None,
         hands_on_signals: false,
