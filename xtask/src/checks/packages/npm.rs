@@ -45,11 +45,11 @@ pub(super) fn install(
         .join(target.program_name());
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     install_other_libc(&native)?;
-    let with_node = |label: &str, options: &[&Path], becomes: Option<PathBuf>| {
+    let with_node = |label: &str, options: &[&Path], executed_file: Option<PathBuf>| {
         let mut program = Program::new(label, node);
         program.command.extend(options.iter().map(OsString::from));
         program.command.push(launcher.clone().into());
-        program.becomes = becomes;
+        program.executed_file = executed_file;
         program
     };
     let mut programs = vec![
@@ -64,8 +64,8 @@ pub(super) fn install(
             .map(OsString::from)
             .into(),
         environment: npm.environment("npx"),
-        becomes: None,
-        hands_on_signals: false,
+        executed_file: None,
+        forwards_signals: false,
     };
     npx.run(&["--version"])?;
     let linked = find_npx_command(&folder.join("npx/cache"))?;
@@ -78,7 +78,7 @@ pub(super) fn install(
             resolved.display()
         );
         let mut linked_program = Program::new("the command that npx links", linked);
-        linked_program.becomes = Some(resolved);
+        linked_program.executed_file = Some(resolved);
         programs.push(linked_program);
     }
     programs.push(npx);
@@ -94,8 +94,9 @@ struct Npm<'a> {
 impl Npm<'_> {
     fn environment(&self, name: &str) -> Vec<(OsString, OsString)> {
         let folder = self.folder.join(name);
-        let settings: [(&str, OsString); 8] = [
+        let settings: [(&str, OsString); 9] = [
             ("registry", self.registry.clone().into()),
+            ("noproxy", "127.0.0.1".into()),
             ("cache", folder.join("cache").into()),
             ("prefix", folder.join("prefix").into()),
             ("userconfig", folder.join("npmrc").into()),

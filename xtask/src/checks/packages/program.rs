@@ -21,10 +21,10 @@ pub(super) struct Program {
     pub(super) label: String,
     pub(super) command: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// The file that the started process has to execute in the end, if it is to become the program.
-    pub(super) becomes: Option<PathBuf>,
-    /// Whether the process that is started hands on signals; `npx` does not.
-    pub(super) hands_on_signals: bool,
+    /// The file that the started process executes in the end; `None` if it starts another process.
+    pub(super) executed_file: Option<PathBuf>,
+    /// Whether the process that is started forwards signals; `npx` does not.
+    pub(super) forwards_signals: bool,
 }
 
 /// What a program does.
@@ -43,8 +43,8 @@ impl Program {
             label: label.to_owned(),
             command: vec![file.into().into()],
             environment: Vec::new(),
-            becomes: None,
-            hands_on_signals: true,
+            executed_file: None,
+            forwards_signals: true,
         }
     }
 
@@ -57,7 +57,7 @@ impl Program {
         ensure!(found.version == expected.version, "--version printed {}", found.version);
         ensure!(found.failure == expected.failure, "a wrong command ended with {}", found.failure);
         ensure!(found.relay == expected.relay, "the relay answered {}", found.relay);
-        if self.hands_on_signals {
+        if self.forwards_signals {
             ensure!(found.terminated == expected.terminated, "SIGTERM ended it with {:?}", found.terminated);
         }
         Ok(())
@@ -73,7 +73,7 @@ impl Program {
             version: version.stdout,
             failure: failure.status,
             relay: self.relay(server)?,
-            terminated: if cfg!(unix) && self.hands_on_signals { Some(self.terminate()?) } else { None },
+            terminated: if cfg!(unix) && self.forwards_signals { Some(self.terminate()?) } else { None },
         })
     }
 
@@ -103,7 +103,7 @@ impl Program {
         use rustix::process::{Pid, Signal, kill_process};
         let mut process = Process::start(self, &["demo", "--seconds", "3600", "--seed", "1"])?;
         process.wait_for_line("Trouble for ")?;
-        if let Some(file) = self.becomes.as_deref().filter(|_| cfg!(target_os = "linux")) {
+        if let Some(file) = self.executed_file.as_deref().filter(|_| cfg!(target_os = "linux")) {
             let running = std::fs::read_link(format!("/proc/{}/exe", process.child.id()))?;
             ensure!(running == file.canonicalize()?, "{} runs in its place", running.display());
         }
@@ -131,7 +131,8 @@ struct Process {
     /// Lines of stdout, with their ends.
     lines: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
-    home: tempfile::TempDir,
+    /// Removed after the processes that may write to it have ended.
+    _home: tempfile::TempDir,
 }
 
 impl Process {
@@ -141,6 +142,7 @@ impl Process {
         command.args(&program.command[1..]).args(args).current_dir(home.path());
         // Nothing of the person who runs the tests is read or written.
         command.env("HOME", home.path()).envs(program.environment.iter().cloned());
+        command.env("NO_PROXY", "127.0.0.1");
         for variable in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
             command.env_remove(variable);
         }
@@ -166,7 +168,7 @@ impl Process {
             let _ = stderr.read_to_end(&mut text);
             let _ = whole.send(String::from_utf8_lossy(&text).into_owned());
         });
-        Ok(Self { child, lines, stderr: stderr_text, home })
+        Ok(Self { child, lines, stderr: stderr_text, _home: home })
     }
 
     /// Returns the first line of stdout that contains `part`.
@@ -206,8 +208,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         shell::kill_group(self.child.id());
         let _ = self.child.wait();
-        // The folder is removed after the processes that may write to it.
-        let _ = &self.home;
     }
 }
 

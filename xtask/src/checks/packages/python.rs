@@ -31,16 +31,16 @@ pub(super) fn install(
     shell::run(&mut pip).context("pip 22.3 or newer is needed to install the wheel")?;
 
     let native = scripts.join(target.program_name());
-    let becomes = |mut program: Program| {
-        program.becomes = Some(native.clone());
+    let executing_native = |mut program: Program| {
+        program.executed_file = cfg!(unix).then(|| native.clone());
         program
     };
     let command = scripts.join(format!("{}{}", metadata.pypi_package, std::env::consts::EXE_SUFFIX));
     let mut module = Program::new("the wheel, as a module", PathBuf::from(&python));
     module.command.extend(["-m".into(), metadata.pypi_package.replace('-', "_").into()]);
     Ok(vec![
-        becomes(Program::new("the wheel", native.clone())),
-        becomes(Program::new("the wheel, by the name of the package", command)),
-        becomes(module),
+        executing_native(Program::new("the wheel", native.clone())),
+        executing_native(Program::new("the wheel, by the name of the package", command)),
+        executing_native(module),
     ])
 }
