@@ -44,16 +44,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let packages = build_packages(workspace, &metadata, &built, scratch.path())?;
 
-    let server = Server::start(vec![
-        server::Package {
-            manifest: npm_package::launcher_manifest(&metadata),
-            tarball: fs::read(packages.join(npm_package::launcher_file_name(&metadata)))?,
-        },
-        server::Package {
-            manifest: npm_package::platform_manifest(&metadata, target),
-            tarball: fs::read(packages.join(npm_package::platform_file_name(&metadata, target)))?,
-        },
-    ])?;
+    let server = Server::start(list_npm_packages(&metadata, target, &packages)?)?;
     let expected = Program::new("the program itself", &built).observe(&server)?;
     ensure!(expected.version == format!("bowline {}\n", metadata.version), "it prints {}", expected.version);
 
@@ -100,6 +91,25 @@ fn build_packages(
     ensure!(sums[0] == sums[1], "two builds differ:\n{}\n{}", sums[0], sums[1]);
     eprint!("{}", sums[0]);
     Ok(scratch.join("packages"))
+}
+
+/// Returns the packages of the registry. Those of other platforms have no content: npm has to see from
+/// their manifests that they are not for this one.
+fn list_npm_packages(metadata: &Metadata, target: &Target, packages: &Path) -> Result<Vec<server::Package>> {
+    let launcher = server::Package {
+        manifest: npm_package::launcher_manifest(metadata),
+        tarball: fs::read(packages.join(npm_package::launcher_file_name(metadata)))?,
+    };
+    let mut listed = vec![launcher];
+    for other in &metadata.targets {
+        let tarball = if other == target {
+            fs::read(packages.join(npm_package::platform_file_name(metadata, target)))?
+        } else {
+            Vec::new()
+        };
+        listed.push(server::Package { manifest: npm_package::platform_manifest(metadata, other), tarball });
+    }
+    Ok(listed)
 }
 
 fn unpack_tarball(metadata: &Metadata, target: &Target, packages: &Path, folder: &Path) -> Result<Program> {

@@ -35,14 +35,12 @@ pub(super) fn install(
 
     let without_execve = folder.join("without-execve.js");
     fs::write(&without_execve, "process.execve = undefined;\n")?;
-    let native = launcher
-        .ancestors()
-        .nth(2)
-        .context("the script is in a folder of its package")?
-        .join("node_modules")
-        .join(platform_package(metadata, target))
-        .join("bin")
-        .join(target.program_name());
+    let root = launcher.ancestors().nth(2).context("the script is in a folder of its package")?;
+    let scope = root.join("node_modules").join(&metadata.npm_scope);
+    let platforms: Vec<OsString> =
+        fs::read_dir(&scope)?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
+    ensure!(platforms == [target.npm_name().as_str()], "npm installed the platforms {platforms:?}");
+    let native = scope.join(target.npm_name()).join("bin").join(target.program_name());
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     install_other_libc(&native)?;
     let with_node = |label: &str, options: &[&Path], executed_file: Option<PathBuf>| {
