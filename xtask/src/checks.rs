@@ -5,4 +5,5 @@ pub(crate) mod doc_paths;
 pub(crate) mod features;
 mod length;
 pub(crate) mod package;
+pub(crate) mod packages;
 pub(crate) mod purity;

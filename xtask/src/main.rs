@@ -3,9 +3,12 @@
 
 mod api;
 mod bench;
+mod build_time;
 mod checks;
+mod checksum;
 mod conformance;
 mod coverage;
+mod dist;
 mod fuzz;
 mod glob;
 mod mutants;
@@ -54,6 +57,9 @@ enum Task {
     /// Build the command as it is released, with a list of its dependencies inside, and its SBOM
     /// and checksums beside it.
     Release(release::Args),
+    /// Make the packages that carry the program, for this platform: npm, PyPI, Debian and a tarball;
+    /// and a Homebrew formula, a container file and checksums for all platforms whose files are there.
+    Dist(dist::Args),
     /// Write the public interface of the library into the files that the test command compares it
     /// with.
     Api,
@@ -91,6 +97,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Fuzz(args) => fuzz::run(&workspace, &args),
         Task::Release(args) => release::run(&workspace, &args),
+        Task::Dist(args) => dist::run(&workspace, &args),
         Task::Api => api::write(&workspace),
         Task::Semver(args) => semver::run(&workspace, &args),
         Task::Sbom(args) => sbom::run(&workspace, &args),

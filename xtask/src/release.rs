@@ -6,17 +6,16 @@
 //! all.
 
 use std::{
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
-use ring::digest;
 use serde::Deserialize;
 
 use crate::{
     checks,
+    checksum::format_checksums,
     sbom::{self, Packages},
     shell, tools,
     workspace::Workspace,
@@ -29,9 +28,27 @@ pub(crate) struct Args {
     profile: String,
 }
 
+/// The program as it is released, and its SBOM.
+pub(crate) struct Artifacts {
+    pub(crate) program: PathBuf,
+    pub(crate) sbom: PathBuf,
+}
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let Artifacts { program, sbom } = build_artifacts(workspace, &args.profile)?;
+    let sums = workspace.root().join("target/artifacts/SHA256SUMS");
+    fs::write(&sums, format_checksums(&[&program, &sbom])?)
+        .with_context(|| format!("writing {}", sums.display()))?;
+    for file in [&program, &sbom, &sums] {
+        println!("{}", workspace.show(file));
+    }
+    Ok(())
+}
+
+/// Checks the dependencies, and builds the program and its SBOM into `target/artifacts`.
+pub(crate) fn build_artifacts(workspace: &Workspace, profile: &str) -> Result<Artifacts> {
     checks::deny::run(workspace)?;
-    let built = build(workspace, &args.profile)?;
+    let built = build(workspace, profile)?;
 
     let folder = workspace.root().join("target/artifacts");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -44,14 +61,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let missing = find_missing(&compiled_in, &listed);
     ensure!(missing.is_empty(), "the SBOM lacks what is compiled in: {}", missing.join(", "));
     println!("{} packages are compiled in; the SBOM lists {}", compiled_in.len(), listed.len());
-
-    let sums = folder.join("SHA256SUMS");
-    fs::write(&sums, format_checksums(&[&program, &bill])?)
-        .with_context(|| format!("writing {}", sums.display()))?;
-    for file in [&program, &bill, &sums] {
-        println!("{}", workspace.show(file));
-    }
-    Ok(())
+    Ok(Artifacts { program, sbom: bill })
 }
 
 /// Builds the command with the list of its packages in it; returns the program.
@@ -101,20 +111,6 @@ fn find_missing(compiled_in: &Packages, listed: &Packages) -> Vec<String> {
     compiled_in.difference(listed).map(|(name, version)| format!("{name} {version}")).collect()
 }
 
-/// Returns lines in the format of `sha256sum --check`.
-fn format_checksums(files: &[&Path]) -> Result<String> {
-    let mut lines = String::new();
-    for file in files {
-        let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-        for byte in digest::digest(&digest::SHA256, &bytes).as_ref() {
-            write!(lines, "{byte:02x}")?;
-        }
-        let name = file.file_name().context("a file has a name")?.to_string_lossy();
-        writeln!(lines, "  {name}")?;
-    }
-    Ok(lines)
-}
-
 /// The package of the command.
 const PACKAGE: &str = "bowline-cli";
 
@@ -144,14 +140,5 @@ mod tests {
         let compiled_in = packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.1"), ("url", "2.5.8")]);
         let listed = packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.0"), ("url", "2.5.8")]);
         assert_eq!(find_missing(&compiled_in, &listed), ["bytes 1.12.1"]);
-    }
-
-    #[test]
-    fn checksums_are_those_of_sha256sum() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("abc");
-        fs::write(&file, "abc").unwrap();
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  abc\n";
-        assert_eq!(format_checksums(&[&file]).unwrap(), expected);
     }
 }

@@ -135,13 +135,13 @@ fn quote(word: &OsStr) -> String {
 }
 
 #[cfg(unix)]
-fn own_group(command: &mut Command) {
+pub(crate) fn own_group(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);
 }
 
 #[cfg(unix)]
-fn kill_group(group: u32) {
+pub(crate) fn kill_group(group: u32) {
     use rustix::process::{Pid, Signal, kill_process_group};
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         // An error means that the group has already exited.
@@ -150,10 +150,10 @@ fn kill_group(group: u32) {
 }
 
 #[cfg(not(unix))]
-fn own_group(_command: &mut Command) {}
+pub(crate) fn own_group(_command: &mut Command) {}
 
 #[cfg(not(unix))]
-fn kill_group(pid: u32) {
+pub(crate) fn kill_group(pid: u32) {
     let mut command = Command::new("taskkill");
     command.args(["/T", "/F", "/PID", &pid.to_string()]);
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -54,6 +54,8 @@ enum Step {
     Conformance,
     /// Tests against third-party servers.
     Interop,
+    /// Packages that carry the program install into empty folders, and run.
+    Packages,
     /// Random faults under load, for a minute.
     Soak,
     /// Inputs that once broke something, and new ones for a few seconds each.
@@ -124,6 +126,7 @@ impl Step {
             Self::Api => api::check(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => run_interop(workspace),
+            Self::Packages => checks::packages::run(workspace),
             Self::Soak => soak::run_all(workspace),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::default()),
         }
@@ -237,8 +240,8 @@ mod tests {
     fn only_and_skip_narrow_the_run_and_keep_its_order() {
         let args = TestArgs { only: vec![Step::Clippy, Step::Fmt], skip: vec![] };
         assert_eq!(args.select(), [Step::Fmt, Step::Clippy]);
-        let args =
-            TestArgs { only: vec![], skip: vec![Step::Fuzz, Step::Soak, Step::Interop, Step::Conformance] };
+        let skip = vec![Step::Fuzz, Step::Soak, Step::Packages, Step::Interop, Step::Conformance];
+        let args = TestArgs { only: vec![], skip };
         let steps = args.select();
         assert_eq!(steps.first(), Some(&Step::Tools));
         assert_eq!(steps.last(), Some(&Step::Api));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 pub(crate) use cargo_tool::{
-    CARGO_AUDITABLE, CARGO_CYCLONEDX, CARGO_DENY, CARGO_MUTANTS, CARGO_SEMVER_CHECKS, RUST_AUDIT_INFO,
+    CARGO_AUDITABLE, CARGO_DENY, CARGO_MUTANTS, CARGO_SEMVER_CHECKS, RUST_AUDIT_INFO,
 };
 
 use crate::{shell, workspace::Workspace};

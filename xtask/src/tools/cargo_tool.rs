@@ -14,7 +14,6 @@ pub(crate) struct CargoTool {
 }
 
 pub(crate) const CARGO_AUDITABLE: CargoTool = CargoTool { name: "cargo-auditable", version: "0.7.7" };
-pub(crate) const CARGO_CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx", version: "0.5.9" };
 pub(crate) const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
 /// The list of survivors was made with this version: another one makes other mutants.
 pub(crate) const CARGO_MUTANTS: CargoTool = CargoTool { name: "cargo-mutants", version: "27.1.0" };
