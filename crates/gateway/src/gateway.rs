@@ -33,6 +33,7 @@ use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
 
+pub(crate) use handshake::server_info;
 pub use lists::STALE_SERVERS;
 
 /// One endpoint for hosts, in front of many servers. Clones share everything.

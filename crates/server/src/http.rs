@@ -50,4 +50,5 @@ pub use resource_server::ResourceServer;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;
+pub use stateless::RELAYED_PIPE_HEADER;
 pub(crate) use ticket::{CancelFlag, PostTicket};
