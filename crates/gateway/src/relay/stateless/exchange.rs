@@ -1,6 +1,6 @@
 //! One exchange with the gateway: a request as the host sent it, and what is known when it ends.
 
-use bowline::{Fault, HandlerResult, Json};
+use bowline::{Fault, HandlerResult, Json, Revision};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Id, Message, ParseResult, parse_one};
 use bowline_server::RELAYED_PIPE_HEADER;
@@ -63,6 +63,9 @@ const OWN_ID: &str = "bowline";
 pub(super) async fn send(link: &HttpLink, body: &RequestBody) -> Result<ResponseReader, Exchange> {
     let mut headers = HeaderMap::new();
     headers.insert(HeaderName::from_static(RELAYED_PIPE_HEADER), HeaderValue::from_static("1"));
+    // A gateway that has just been started lets such requests wait until it serves them.
+    let revision = HeaderValue::from_static(Revision::NEWEST_MODERN.as_str());
+    headers.insert(HeaderName::from_static("mcp-protocol-version"), revision);
     let response = match link.post(body.0.clone(), &headers).await {
         Ok(response) => response,
         Err(fault) if fault.execution == bowline::Execution::NotExecuted => {
