@@ -47,7 +47,7 @@ struct Site {
 
 enum Running {
     Http {
-        gateway: Gateway,
+        gateway: Box<Gateway>,
         address: String,
     },
     /// The host starts it.
@@ -103,12 +103,12 @@ impl Site {
     }
 }
 
-async fn start(context: &Context, address: &str) -> (Gateway, String) {
+async fn start(context: &Context, address: &str) -> (Box<Gateway>, String) {
     let mut gateway = Gateway::start(context, &["--listen", address, "--no-token"]);
     let url = gateway.url().await;
     gateway.note().await;
     let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
-    (gateway, address.to_owned())
+    (Box::new(gateway), address.to_owned())
 }
 
 /// Every feature of a revision at each of these servers, which are behind the same `bowline serve`.
