@@ -51,6 +51,7 @@ mod handshake;
 mod host_handler;
 mod host_notifications;
 mod host_queue;
+mod host_roots;
 mod jwt_verifier;
 mod open_calls;
 mod relay;

@@ -119,7 +119,7 @@ impl OpenRequest {
     }
 
     /// Whether the host did not send the request now, but an earlier process knew of it.
-    pub(crate) fn is_restored(&self) -> bool {
+    pub fn is_restored(&self) -> bool {
         self.post.as_ref().is_some_and(PostTicket::is_restored)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bowline::types::method;
+use bowline_proto::server::handshake::InitializeParams;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -17,14 +18,16 @@ use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
 use crate::handshake::forwarded_capabilities;
-use crate::view::HostView;
+use crate::host_roots::HostRoots;
+use crate::view::ViewChoice;
 
 /// The state of one session, shared by its requests.
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
     principal: Option<Arc<str>>,
-    view: Arc<HostView>,
+    /// The view that the host has selected, if any.
+    view: Option<Box<str>>,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
     /// Set by the first request of a host of 2026-07-28, which is on a pipe.
@@ -43,7 +46,7 @@ impl HostSession {
     pub(super) async fn run(gateway: Arc<Shared>, host: Host, stop: impl Future<Output = ()>) {
         let mut host = host.with_stateless_requests();
         let link = host.link().clone();
-        let view = gateway.views.select(host.view());
+        let view = host.view().map(Box::from);
         let principal = host.principal().map(Arc::from);
         let (upstreams, stateless) = (Mutex::default(), OnceLock::new());
         let session = Arc::new(Self { gateway, link, principal, view, upstreams, stateless });
@@ -97,6 +100,9 @@ impl HostSession {
             }
             HostEvent::Notification { method, params } => {
                 if let Some(upstreams) = upstreams {
+                    if *method == *method::ROOTS_CHANGED {
+                        self.find_changed_roots(&upstreams);
+                    }
                     upstreams.forward_notification(&method, params.as_ref());
                 }
             }
@@ -106,19 +112,30 @@ impl HostSession {
     /// Opens connections to all servers that the host sees, with its identity.
     fn initialize(self: &Arc<Self>, request: InitializeRequest) {
         let params = request.params();
-        let (host, view) = (params.client_info.as_str(), self.view.name());
+        let (host, view) = (params.client_info.as_str(), self.view.as_deref());
         tracing::info!(host, view, revision = %params.revision, "a host is here");
         let identity = Identity {
             principal: self.principal.clone(),
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
-            view: Arc::clone(&self.view),
+            view: self.choose_view(params),
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);
         *self.upstreams.lock() = Some(Arc::clone(&upstreams));
         let session = Arc::clone(self);
         request.spawn(|request| session.answer_initialize(upstreams, request));
+    }
+
+    /// How the view of the host is chosen: by its roots, if it has selected none.
+    fn choose_view(&self, params: &InitializeParams) -> ViewChoice {
+        match &self.view {
+            Some(name) => ViewChoice::Named(name.clone()),
+            None if params.capabilities.member("roots").is_some() => {
+                ViewChoice::ByRoots(HostRoots::default())
+            }
+            None => ViewChoice::ByRoots(HostRoots::none()),
+        }
     }
 
     /// Answers `initialize` from the catalog, without waiting for servers whose lists are known.
@@ -138,7 +155,7 @@ impl HostSession {
     /// What serves the requests of a host of 2026-07-28.
     fn stateless_hosts(&self) -> &StatelessHosts {
         let host = self.stateless.get_or_init(|| {
-            tracing::info!(view = self.view.name(), "a host of 2026-07-28 is here");
+            tracing::info!(view = self.view.as_deref(), "a host of 2026-07-28 is here");
             let hosts = StatelessHosts::new(Arc::clone(&self.gateway));
             let sweep = hosts.clone();
             let sweep = tokio::spawn(async move { sweep.close_idle().await });

@@ -56,6 +56,10 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
                 methods.into_iter().filter_map(|method| stream.tag_notification(method, None)).collect()
             }
             Some(uri) = updates.recv() => {
+                // The view may be another one by now.
+                if lease.catalog().snapshot().resource(&uri).is_none() {
+                    continue;
+                }
                 let params = Edit::new().set_str("uri", &uri).apply(None).ok();
                 Vec::from_iter(stream.tag_notification(method::RESOURCE_UPDATED, params.as_ref()))
             }
