@@ -102,9 +102,9 @@ impl ViewSet {
         }
     }
 
-    /// Whether there is a view of this name.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.by_name.contains_key(name)
+    /// Whether a host has selected a view that does not exist.
+    pub(crate) fn is_missing(&self, choice: &ViewChoice) -> bool {
+        matches!(choice, ViewChoice::Named(name) if !self.by_name.contains_key(name))
     }
 
     /// Whether the roots of a host can decide its view.

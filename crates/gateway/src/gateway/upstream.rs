@@ -54,6 +54,8 @@ pub(super) struct SessionLink {
 /// at once if it is used, and otherwise soon.
 pub(super) struct Upstreams {
     this: Weak<Self>,
+    /// Whether the view of the host existed at the beginning.
+    had_view: bool,
     gateway: Arc<Shared>,
     member: MemberId,
     identity: Arc<Identity>,
@@ -130,6 +132,7 @@ impl Upstreams {
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
         let upstreams = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
+            had_view: !gateway.views.current().is_missing(&identity.view),
             gateway: Arc::clone(gateway),
             member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
             catalog: Arc::new(Catalog::new(&gateway.known, identity.profile())),
@@ -165,7 +168,9 @@ impl Upstreams {
     /// The name of the view of the host, if it was removed.
     pub(super) fn removed_view(&self) -> Option<&str> {
         match &self.identity.view {
-            ViewChoice::Named(name) if !self.gateway.views.current().contains(name) => Some(name),
+            ViewChoice::Named(name) if self.had_view => {
+                self.gateway.views.current().is_missing(&self.identity.view).then_some(name)
+            }
             _ => None,
         }
     }
