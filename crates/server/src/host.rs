@@ -16,7 +16,7 @@ use crate::admission::HostAdmission;
 use crate::audience::Audience;
 use crate::handshake::InitializeRequest;
 use crate::http::{BodyMemory, HttpSource, PostTicket};
-use crate::limits::HostLimits;
+use crate::limits::{HostLimits, LimitsControl};
 use crate::link::HostLink;
 use crate::open_request::{OpenRequest, RefusedRequest};
 use crate::output::HostOutput;
@@ -151,6 +151,11 @@ impl Host {
     pub fn with_limits(mut self, limits: HostLimits) -> Self {
         self.admission = Some(HostAdmission::alone(limits));
         self
+    }
+
+    /// Changes the limits of [`Host::with_limits`] while the host is served. `None` if there are none.
+    pub fn limits_control(&self) -> Option<LimitsControl> {
+        self.admission.as_ref().map(|admission| admission.limits().clone())
     }
 
     /// Serves the host also if it speaks revision 2026-07-28: its requests are

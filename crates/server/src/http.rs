@@ -19,6 +19,7 @@
 
 mod bearer;
 mod connection;
+mod control;
 mod delete;
 mod end_session;
 mod endpoint;
@@ -43,6 +44,7 @@ mod sse;
 mod stateless;
 mod ticket;
 
+pub use control::HttpControl;
 pub use idle_watch::IdleWatch;
 pub use listener::HttpListener;
 pub use request_body::BodyMemory;

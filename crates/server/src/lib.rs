@@ -45,8 +45,10 @@ mod token_verifier;
 pub use audience::Audience;
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
-pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch, RELAYED_PIPE_HEADER, ResourceServer};
-pub use limits::{HOSTS_PER_IDENTITY, HostLimits};
+pub use http::{
+    BodyMemory, HttpControl, HttpListener, HttpSettings, IdleWatch, RELAYED_PIPE_HEADER, ResourceServer,
+};
+pub use limits::{HOSTS_PER_IDENTITY, HostLimits, LimitsControl};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};

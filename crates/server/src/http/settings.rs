@@ -99,6 +99,23 @@ impl HttpSettings {
         self
     }
 
+    /// These settings, with those of `next` that can be changed while hosts are served.
+    pub(crate) fn with_reloaded(&self, next: Self, checks_host: bool) -> Self {
+        let mut settings = Self {
+            bearer_token: next.bearer_token,
+            views: next.views,
+            resource_server: next.resource_server,
+            guard: next.guard,
+            host_limits: next.host_limits,
+            message_limit: next.message_limit,
+            ..self.clone()
+        };
+        if !checks_host {
+            settings.guard.allow_any_host();
+        }
+        settings
+    }
+
     /// Says that another process accepts connections from the socket when this one has ended. Then this
     /// one leaves new connections to it as soon as it is shut down, and none is refused.
     pub fn with_inherited_socket(mut self) -> Self {

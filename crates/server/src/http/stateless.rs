@@ -44,7 +44,7 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
-    let origin = if site.settings.relays_pipes && headers.contains_key(RELAYED_PIPE_HEADER) {
+    let origin = if site.settings().relays_pipes && headers.contains_key(RELAYED_PIPE_HEADER) {
         RequestOrigin::RelayedPipe
     } else {
         RequestOrigin::Http(headers)
@@ -59,7 +59,7 @@ pub(crate) async fn serve_stateless(
     let name = client.client_info.as_ref().map_or("", Json::as_str);
     let slot = site.sessions.admission().stateless_host(&audience, name).admit();
     let slot = slot.map_err(|error| Refusal::Limit(Some(id.clone()), error))?;
-    let session = site.sessions.begin_stateless(audience.clone(), &site.settings);
+    let session = site.sessions.begin_stateless(audience.clone(), &site.settings());
     // GW-09: however this ends, the request ends with it.
     let end = EndSession::new(Arc::clone(&session), Some(permit)).with_slot(slot);
     let link = HostLink::on_http(&session);
@@ -83,7 +83,7 @@ pub(crate) async fn serve_stateless(
         },
         FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
-            let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
+            let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end))
         }
     })
