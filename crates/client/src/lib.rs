@@ -271,10 +271,10 @@ pub mod config {
     pub use bowline_config::{
         AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Exposure, Grant,
         HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
-        KeyLocation, OAuthResource, Program, Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi,
-        SamplingPolicy, Secret, ServeLimits, ServeRate, ServeSettings, Server, Share, SigningKey,
-        StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth, TokenSource, ToolPattern,
-        Transport, View,
+        KeyLocation, OAuthResource, Program, Protocol, Redirect, ResourceIndicator, RootCloseness,
+        RootFolder, Sampling, SamplingApi, SamplingPolicy, Secret, ServeLimits, ServeRate, ServeSettings,
+        Server, Share, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
+        TokenSource, ToolPattern, Transport, View,
     };
     #[cfg(feature = "config")]
     pub use bowline_config::{

@@ -51,6 +51,11 @@ impl ToolPattern {
         Self(pattern.into())
     }
 
+    /// Whether the pattern stands for one name only.
+    pub(crate) fn is_literal(&self) -> bool {
+        !self.0.contains('*')
+    }
+
     /// Whether a name is one of those that the pattern stands for.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');

@@ -113,6 +113,7 @@ mod raw;
 mod report;
 #[cfg(feature = "files")]
 mod resolve;
+mod root_folder;
 mod sampling;
 #[cfg(feature = "files")]
 mod schema;
@@ -148,6 +149,7 @@ pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, Setti
 #[cfg(feature = "files")]
 pub use parse::{parse, parse_partial};
 pub use problem::{Errors, Problem, ProblemKind};
+pub use root_folder::{RootCloseness, RootFolder};
 pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 #[cfg(feature = "files")]
 pub use schema::json_schema;

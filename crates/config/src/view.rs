@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::exposure::ToolPattern;
+use crate::root_folder::{RootCloseness, RootFolder};
 
 /// A part of what a gateway exposes, for hosts that are to see no more. What a view does not show
 /// cannot be reached through it either. The default shows everything.
@@ -19,6 +20,9 @@ pub struct View {
     pub prompts: bool,
     /// Whether it shows resources and resource templates (default: it does).
     pub resources: bool,
+    /// The folders whose hosts get this view: those that select no view otherwise, and whose root is one
+    /// of these folders or lies below one (default: none).
+    pub roots: Vec<RootFolder>,
 }
 
 impl View {
@@ -54,6 +58,11 @@ impl View {
         self.shows_prompts(server) && self.shows_resources(server) && !self.tools.contains_key(server)
     }
 
+    /// How closely one of [`View::roots`] describes a folder, if one does.
+    pub fn root_closeness(&self, folder: &str) -> Option<RootCloseness> {
+        self.roots.iter().filter_map(|root| root.closeness(folder)).max()
+    }
+
     /// Whether a view can have this name, which is a part of its URL: 1 to 64 characters of A-Z, a-z,
     /// 0-9, `_` and `-`.
     pub fn is_valid_name(name: &str) -> bool {
@@ -64,7 +73,7 @@ impl View {
 
 impl Default for View {
     fn default() -> Self {
-        Self { servers: None, tools: BTreeMap::new(), prompts: true, resources: true }
+        Self { servers: None, tools: BTreeMap::new(), prompts: true, resources: true, roots: Vec::new() }
     }
 }
 

@@ -110,7 +110,6 @@ pub(crate) enum Freshness {
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
     profile: Profile,
-    view: Arc<HostView>,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -120,6 +119,8 @@ pub(crate) struct Catalog {
 struct State {
     /// The servers that are in the catalog.
     fleet: Arc<Fleet>,
+    /// The part of the servers that the host sees.
+    view: Arc<HostView>,
     /// In the configured order.
     servers: Vec<Entry>,
     snapshot: Arc<Snapshot>,
@@ -140,13 +141,17 @@ struct Entry {
 impl Catalog {
     /// Creates the catalog of a session with a host of this kind and view, without servers. What is
     /// known of servers that the view hides decides about names, and is not shown.
-    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile, view: &Arc<HostView>) -> Self {
-        let state =
-            State { fleet: Arc::default(), servers: Vec::new(), snapshot: Arc::default(), is_outdated: true };
+    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile) -> Self {
+        let state = State {
+            fleet: Arc::default(),
+            view: Arc::default(),
+            servers: Vec::new(),
+            snapshot: Arc::default(),
+            is_outdated: true,
+        };
         Self {
             known: Arc::clone(known),
             profile,
-            view: Arc::clone(view),
             state: Mutex::new(state),
             changes: watch::Sender::default(),
         }
@@ -155,7 +160,7 @@ impl Catalog {
     /// Takes over the servers of another fleet. What is known of a server that stays is kept. The
     /// lists of one whose configuration has changed stay until it offers others, so that a host does
     /// not hear of tools that go and come back.
-    pub(crate) fn set_fleet(&self, fleet: &Arc<Fleet>) {
+    pub(crate) fn set_fleet(&self, fleet: &Arc<Fleet>, view: &Arc<HostView>) {
         let mut state = self.state.lock();
         let entries = std::mem::take(&mut state.servers).into_iter();
         let mut before: HashMap<ServerId, Entry> = entries.map(|entry| (entry.server.id, entry)).collect();
@@ -177,6 +182,7 @@ impl Catalog {
             })
             .collect();
         state.fleet = Arc::clone(fleet);
+        state.view = Arc::clone(view);
         state.is_outdated = true;
         drop(state);
         self.changes.send_modify(|count| *count += 1);
@@ -188,8 +194,8 @@ impl Catalog {
         let configured =
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
         let known = Arc::new(KnownLists::new(configured, naming, None));
-        let catalog = Self::new(&known, Profile::default(), &Arc::default());
-        catalog.set_fleet(&known.fleet());
+        let catalog = Self::new(&known, Profile::default());
+        catalog.set_fleet(&known.fleet(), &Arc::default());
         for (server, (_, lists)) in known.fleet().iter().zip(servers) {
             let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
             catalog.update(server.id, ServerFeed { lists, freshness: Freshness::Fresh });
@@ -206,7 +212,7 @@ impl Catalog {
                 .iter()
                 .filter_map(|entry| Some((Arc::clone(&entry.server), Arc::clone(entry.lists.as_ref()?))))
                 .collect();
-            state.snapshot = self.known.snapshot(&state.fleet, &servers, &self.view);
+            state.snapshot = self.known.snapshot(&state.fleet, &servers, &state.view);
             state.is_outdated = false;
         }
         Arc::clone(&state.snapshot)
@@ -215,7 +221,7 @@ impl Catalog {
     /// The names of the servers of the view whose lists are not fresh, and why, in the configured order.
     pub(crate) fn stale_servers(&self) -> Vec<(String, Freshness)> {
         let state = self.state.lock();
-        let outdated = state.shown(&self.view).filter(|entry| entry.freshness != Freshness::Fresh);
+        let outdated = state.shown().filter(|entry| entry.freshness != Freshness::Fresh);
         outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
     }
 
@@ -239,7 +245,7 @@ impl Catalog {
             |entry: &&Entry| entry.lists.is_none() && !matches!(entry.freshness, Freshness::Stale(_));
         let now = Instant::now();
         let state = self.state.lock();
-        let until = state.shown(&self.view).filter(is_unknown).map(|entry| entry.since + limit);
+        let until = state.shown().filter(is_unknown).map(|entry| entry.since + limit);
         until.filter(|until| *until > now).max()
     }
 
@@ -280,8 +286,8 @@ impl Catalog {
 
 impl State {
     /// The servers that a view shows.
-    fn shown<'a>(&'a self, view: &'a HostView) -> impl Iterator<Item = &'a Entry> {
-        self.servers.iter().filter(|entry| view.shows_server(&entry.server.config.name))
+    fn shown(&self) -> impl Iterator<Item = &Entry> {
+        self.servers.iter().filter(|entry| self.view.shows_server(&entry.server.config.name))
     }
 
     fn find(&mut self, server: ServerId) -> Option<&mut Entry> {

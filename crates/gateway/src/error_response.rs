@@ -164,6 +164,15 @@ pub(crate) fn initialize_failed() -> RpcError {
     out_of_order("initialize failed; say it again")
 }
 
+/// The response to a request of a host whose view is no longer configured.
+pub(crate) fn view_removed(view: &str) -> RpcError {
+    let message = format!(
+        "bowline: the view `{view}` was removed from the configuration (the request was not executed)"
+    );
+    let facts = json!({ "bowline": { "cause": "view_removed", "execution": "not_executed" } });
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
+}
+
 /// The response to a server request that the host did not answer in time.
 pub(crate) fn host_timeout() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "the host did not answer in time")

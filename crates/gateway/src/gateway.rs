@@ -10,12 +10,14 @@ mod questions;
 mod request;
 mod route;
 mod session;
+mod session_roots;
 mod shared_calls;
 mod shared_upstreams;
 mod stateless;
 mod subscriptions;
 mod upstream;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
 
+pub(crate) use handshake::server_info;
 pub use lists::STALE_SERVERS;
 
 /// One endpoint for hosts, in front of many servers. Clones share everything.
@@ -65,7 +68,7 @@ pub struct Gateway(Arc<Shared>);
 #[must_use]
 pub struct GatewayBuilder {
     servers: Vec<Server>,
-    views: Views,
+    views: BTreeMap<Box<str>, View>,
     naming: Naming,
     cache: Option<Arc<dyn CatalogCache>>,
     list_wait: Duration,
@@ -97,7 +100,7 @@ impl Gateway {
     pub fn builder(servers: impl IntoIterator<Item = Server>) -> GatewayBuilder {
         GatewayBuilder {
             servers: servers.into_iter().collect(),
-            views: Views::default(),
+            views: BTreeMap::new(),
             naming: Naming::default(),
             cache: None,
             list_wait: LIST_WAIT,
@@ -129,6 +132,25 @@ impl Gateway {
         let (reload, lost) = self.0.known.reload(servers.into_iter().collect());
         self.0.connections.retire(&lost, self.0.drain_timeout);
         reload
+    }
+
+    /// Takes over another set of views while hosts are served.
+    ///
+    /// # Behavior
+    /// - A host whose view is as before is not touched.
+    /// - A host whose view has changed is told of the lists that differ, if it sees a difference. What its
+    ///   view no longer shows it cannot reach any more; calls that are open end.
+    /// - A host whose view was removed sees nothing, and its requests are answered with an error.
+    ///
+    /// It must be called within the runtime that serves the hosts.
+    ///
+    /// # Panics
+    /// If [`View::is_valid_name`] does not allow a name.
+    pub fn reload_views<'a>(&self, views: impl IntoIterator<Item = (&'a str, View)>) {
+        self.0.views.replace(views.into_iter().map(|(name, view)| {
+            assert!(View::is_valid_name(name), "{name:?} is no name of a view");
+            (name.into(), view)
+        }));
     }
 
     /// Serves a host until it ends its session and has its responses, or until it can no longer be
@@ -198,7 +220,7 @@ impl GatewayBuilder {
     /// If [`View::is_valid_name`] does not allow the name.
     pub fn view(mut self, name: &str, view: View) -> Self {
         assert!(View::is_valid_name(name), "{name:?} is no name of a view");
-        self.views.insert(name, view);
+        self.views.insert(name.into(), view);
         self
     }
 
@@ -259,7 +281,7 @@ impl GatewayBuilder {
     pub fn build(self) -> Gateway {
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
-            views: self.views,
+            views: Views::new(self.views),
             connections: Arc::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,

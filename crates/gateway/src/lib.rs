@@ -51,6 +51,7 @@ mod handshake;
 mod host_handler;
 mod host_notifications;
 mod host_queue;
+mod host_roots;
 mod jwt_verifier;
 mod open_calls;
 mod relay;
@@ -62,9 +63,9 @@ mod view;
 pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
-    HOSTS_PER_IDENTITY, Host, HostLimits, HttpListener, HttpSettings, IdleWatch, RecordCheck, ResourceServer,
-    SessionStore, SessionStoreFuture, StoredSession, TokenIdentity, TokenRefusal, TokenVerifier,
-    TokenVerifierFuture,
+    HOSTS_PER_IDENTITY, Host, HostLimits, HttpControl, HttpListener, HttpSettings, IdleWatch, LimitsControl,
+    RecordCheck, ResourceServer, SessionStore, SessionStoreFuture, StoredSession, TokenIdentity,
+    TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
 pub use fleet::Reload;

@@ -4,6 +4,7 @@
 mod call;
 mod first_connection;
 mod forward;
+mod stateless;
 mod upstream;
 
 use std::future::Future;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::error_response;
+use stateless::StatelessRelay;
 use upstream::Upstream;
 
 /// Connects one host to one server.
@@ -47,10 +49,14 @@ pub struct Relay {
     auth: Option<Auth>,
     login_command: Option<Arc<error_response::LoginCommand<'static>>>,
     on_denied: DeniedCallback,
+    on_reachability: Option<ReachabilityObserver>,
 }
 
 /// Called for each call that was refused for lack of authorization.
 type DeniedCallback = Arc<dyn Fn(&Fault) + Send + Sync>;
+
+/// Called with whether the server was reached by a request of a host of 2026-07-28.
+type ReachabilityObserver = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// Called when the connection to the server changes.
 type ConnectionObserver = Arc<dyn Fn(&ConnectionEvent) + Send + Sync>;
@@ -68,6 +74,7 @@ impl Relay {
             auth: None,
             login_command: None,
             on_denied: Arc::new(|_: &Fault| {}),
+            on_reachability: None,
         }
     }
 
@@ -126,14 +133,35 @@ impl Relay {
         self
     }
 
+    /// Serves the host also if it speaks 2026-07-28 (default: it has to use the handshake). The server
+    /// must be a [`Gateway`](crate::Gateway) over HTTP, in the same trust as this process, that accepts
+    /// [relayed pipes](crate::HttpSettings::with_relayed_pipes): requests are passed on as they are, and
+    /// it decides everything about them. `observer` is told whether the server was reached, at each
+    /// request; it must not block.
+    ///
+    /// # Behavior
+    /// - A request that was not executed because the server cannot be reached waits for it, and is sent
+    ///   again. So is one that may have been executed and is harmless. Any other is answered with an
+    ///   error of code [`UNREACHABLE`](crate::UNREACHABLE).
+    /// - A subscription outlives the server. The host is told of everything that may have changed
+    ///   meanwhile.
+    pub fn relay_stateless_requests(mut self, observer: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        self.on_reachability = Some(Arc::new(observer));
+        self
+    }
+
     /// Serves the host until it closes its end and has its responses, or until it can no longer be
     /// written to, or until `stop` resolves. Then everything is shut down in good order: open calls
     /// are canceled, the session is ended on the server, its process is shut down.
     ///
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
+        let stateless = StatelessRelay::new(&self);
+        if stateless.is_some() {
+            host = host.with_stateless_requests();
+        }
         let link = host.link().clone();
-        let session = Arc::new(HostSession { relay: self, link, upstream: Mutex::default() });
+        let session = Arc::new(HostSession { relay: self, link, upstream: Mutex::default(), stateless });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -155,6 +183,8 @@ struct HostSession {
     link: HostLink,
     /// Set by the `initialize` of the host.
     upstream: Mutex<Option<Arc<Upstream>>>,
+    /// Relays the requests of a host of 2026-07-28.
+    stateless: Option<StatelessRelay>,
 }
 
 impl HostSession {
@@ -166,6 +196,9 @@ impl HostSession {
             self.handle(event).await;
         }
         self.link.fail_sent_requests();
+        if let Some(stateless) = &self.stateless {
+            stateless.end_subscriptions();
+        }
         tokio::select! {
             () = self.link.drain_requests(self.relay.drain_timeout) => {}
             () = host.wait_for_output_close() => tracing::debug!("the host has left"),
@@ -182,6 +215,10 @@ impl HostSession {
                     request.spawn(|request| session.serve_request(upstream, request, method, params));
                 }
                 None => request.respond(Err(&error_response::initialize_failed())).await,
+            },
+            HostEvent::Stateless(request) => match &self.stateless {
+                Some(stateless) => stateless.serve(*request),
+                None => request.request.respond(Err(&error_response::initialize_failed())).await,
             },
             HostEvent::Overload(request) => {
                 request.respond(&error_response::too_many_requests(&self.relay.server.name)).await;

@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::audience::Audience;
-use crate::limits::{HostLimits, LimitScope, request_refused};
+use crate::limits::{HostLimits, LimitScope, LimitsControl, request_refused};
 
 /// Counts the requests of all hosts.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    limits: HostLimits,
+    limits: LimitsControl,
     identities: Mutex<Identities>,
     /// Turns what hosts call themselves into keys of a fixed size.
     hasher: RandomState,
@@ -41,6 +41,7 @@ struct Identity {
 pub(crate) struct HostAdmission {
     identity: Arc<Identity>,
     quota: Arc<Mutex<Quota>>,
+    limits: LimitsControl,
 }
 
 /// A request that is open until this is dropped.
@@ -57,12 +58,17 @@ const OTHER_HOSTS: u64 = 0;
 impl Admission {
     pub(crate) fn new(limits: HostLimits) -> Self {
         let identities = Identities { by_principal: HashMap::new(), sweep_at: MIN_SWEEP };
-        Self { limits, identities: Mutex::new(identities), hasher: RandomState::new() }
+        Self {
+            limits: LimitsControl::new(limits),
+            identities: Mutex::new(identities),
+            hasher: RandomState::new(),
+        }
     }
 
     /// Counts the requests of a session that begins.
     pub(crate) fn begin_session(&self, audience: &Audience) -> Arc<HostAdmission> {
-        Arc::new(HostAdmission { identity: self.identity(audience), quota: self.host_quota() })
+        let (identity, quota) = (self.identity(audience), self.host_quota());
+        Arc::new(HostAdmission { identity, quota, limits: self.limits.clone() })
     }
 
     /// Counts the requests of hosts without a session that call themselves this.
@@ -79,11 +85,16 @@ impl Admission {
         }
         let quota = Arc::clone(hosts.entry(key).or_insert_with(|| self.host_quota()));
         drop(hosts);
-        Arc::new(HostAdmission { identity, quota })
+        Arc::new(HostAdmission { identity, quota, limits: self.limits.clone() })
+    }
+
+    /// Changes the limits, also for hosts that are there already.
+    pub(crate) fn limits(&self) -> &LimitsControl {
+        &self.limits
     }
 
     fn host_quota(&self) -> Arc<Mutex<Quota>> {
-        Arc::new(Mutex::new(Quota::new(self.limits.of_host())))
+        Arc::new(Mutex::new(Quota::new(self.limits.get().of_host())))
     }
 
     fn identity(&self, audience: &Audience) -> Arc<Identity> {
@@ -96,7 +107,7 @@ impl Admission {
             *sweep_at = (2 * by_principal.len()).max(MIN_SWEEP);
         }
         let identity = by_principal.entry(principal).or_insert_with(|| {
-            let quota = Mutex::new(Quota::new(self.limits.of_identity()));
+            let quota = Mutex::new(Quota::new(self.limits.get().of_identity()));
             Arc::new(Identity { quota, stateless: Mutex::default() })
         });
         Arc::clone(identity)
@@ -119,11 +130,19 @@ impl HostAdmission {
         Admission::new(limits).begin_session(&Audience::default())
     }
 
+    /// Changes the limits.
+    pub(crate) fn limits(&self) -> &LimitsControl {
+        &self.limits
+    }
+
     /// Admits a request, or returns the error that its host is told.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<RequestSlot, RpcError> {
         let refuse = |scope| move |excess: QuotaExcess| request_refused(scope, excess);
         let mut own = self.quota.lock();
         let mut shared = self.identity.quota.lock();
+        let limits = self.limits.get();
+        own.set_limits(limits.of_host());
+        shared.set_limits(limits.of_identity());
         // The clock is read under the locks, so that times come in their order.
         let now = Instant::now().into_std();
         own.check(now).map_err(refuse(LimitScope::Host))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bowline_proto::server::event_streams::EventKind;
-use bowline_proto::server::session::{Action, IgnoreReason, out_of_order};
+use bowline_proto::server::session::{Action, IgnoreReason, Session, out_of_order};
 use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,11 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::admission::HostAdmission;
 use crate::audience::Audience;
 use crate::handshake::InitializeRequest;
-use crate::http::{HttpSource, PostTicket};
-use crate::limits::HostLimits;
+use crate::http::{BodyMemory, HttpSource, PostTicket};
+use crate::limits::{HostLimits, LimitsControl};
 use crate::link::HostLink;
 use crate::open_request::{OpenRequest, RefusedRequest};
 use crate::output::HostOutput;
+use crate::stateless::{RequestOrigin, StatelessRequest};
 use crate::stdin::Stdin;
 use crate::stdout;
 
@@ -74,6 +75,8 @@ pub enum HostEvent {
         /// Its params.
         params: Option<Json>,
     },
+    /// It has a request of revision 2026-07-28, on a pipe; see [`Host::with_stateless_requests`].
+    Stateless(Box<StatelessRequest>),
     /// It has a request for which there is no room.
     Overload(RefusedRequest),
     /// It has a notification, and `initialize` came before. Those of the handshake and
@@ -150,6 +153,23 @@ impl Host {
         self
     }
 
+    /// Changes the limits of [`Host::with_limits`] while the host is served. `None` if there are none.
+    pub fn limits_control(&self) -> Option<LimitsControl> {
+        self.admission.as_ref().map(|admission| admission.limits().clone())
+    }
+
+    /// Serves the host also if it speaks revision 2026-07-28: its requests are
+    /// [`HostEvent::Stateless`]. Until `initialize` or the first such request other than
+    /// `server/discover`, it may be a host of either era. Over HTTP such requests belong to no session,
+    /// and come from [`HttpListener::accept_stateless`](crate::HttpListener::accept_stateless).
+    #[must_use]
+    pub fn with_stateless_requests(self) -> Self {
+        if let Source::Pipe { .. } = self.source {
+            self.link.with_session(Session::serve_modern);
+        }
+        self
+    }
+
     /// On whose behalf the host acts. `None` is whoever has the general token, or all if none is
     /// required.
     pub fn principal(&self) -> Option<&str> {
@@ -200,20 +220,26 @@ impl Host {
                 return Some(HostEvent::Initialize(InitializeRequest::new(request, attempt, params)));
             }
             Action::Serve { key, id, method, params } => {
-                // What a restored session sets again was admitted before.
-                let admission = self.admission.as_ref().filter(|_| !is_restored(post.as_ref()));
-                let slot = admission.map(HostAdmission::admit).transpose();
                 let request = OpenRequest::new(link.clone(), key, id, post);
-                match slot {
-                    Ok(slot) => {
-                        let request = request.with_slot(slot);
-                        return Some(HostEvent::Request { request, method, params });
-                    }
-                    Err(error) => {
-                        tracing::debug!(error = error.message, "a request of the host was refused");
-                        request.respond(Err(&error)).await;
-                    }
-                }
+                let request = admit(self.admission.as_ref(), request).await?;
+                return Some(HostEvent::Request { request, method, params });
+            }
+            Action::ServeModern { key, id, method, params, client } => {
+                let request = OpenRequest::new(link.clone(), key, id.clone(), post);
+                let request = admit(self.admission.as_ref(), request).await?;
+                let (audience, memory) = (self.audience.clone(), BodyMemory::default());
+                let client = *client;
+                let request = StatelessRequest {
+                    request,
+                    id,
+                    method,
+                    params,
+                    client,
+                    memory,
+                    audience,
+                    origin: RequestOrigin::Pipe,
+                };
+                return Some(HostEvent::Stateless(Box::new(request)));
             }
             Action::RefuseFull { id } => {
                 tracing::warn!(%id, "a request of the host was refused: too many are under way");
@@ -252,6 +278,20 @@ impl Host {
     }
 }
 
+/// Admits a request, or answers it with an error.
+async fn admit(admission: Option<&Arc<HostAdmission>>, request: OpenRequest) -> Option<OpenRequest> {
+    // What a restored session sets again was admitted before.
+    let admission = admission.filter(|_| !request.is_restored());
+    match admission.map(HostAdmission::admit).transpose() {
+        Ok(slot) => Some(request.with_slot(slot)),
+        Err(error) => {
+            tracing::debug!(error = error.message, "a request of the host was refused");
+            request.respond(Err(&error)).await;
+            None
+        }
+    }
+}
+
 /// Reads the next message, or the messages of a batch. `None` when the host has closed its end.
 ///
 /// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
@@ -274,11 +314,6 @@ async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage
         }
     }
     Some(())
-}
-
-/// Whether a message was not sent by the host now, but is what an earlier process knew of it.
-fn is_restored(post: Option<&PostTicket>) -> bool {
-    post.is_some_and(PostTicket::is_restored)
 }
 
 /// Interval between checks whether the host still reads, once it has closed its own output.

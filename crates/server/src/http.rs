@@ -19,6 +19,7 @@
 
 mod bearer;
 mod connection;
+mod control;
 mod delete;
 mod end_session;
 mod endpoint;
@@ -43,6 +44,7 @@ mod sse;
 mod stateless;
 mod ticket;
 
+pub use control::HttpControl;
 pub use idle_watch::IdleWatch;
 pub use listener::HttpListener;
 pub use request_body::BodyMemory;
@@ -50,4 +52,5 @@ pub use resource_server::ResourceServer;
 pub(crate) use session::HttpSession;
 pub use settings::HttpSettings;
 pub(crate) use source::HttpSource;
+pub use stateless::RELAYED_PIPE_HEADER;
 pub(crate) use ticket::{CancelFlag, PostTicket};

@@ -20,7 +20,7 @@
 //!             let error = RpcError::new(code::METHOD_NOT_FOUND, "nothing is served here");
 //!             request.respond(Err(&error)).await;
 //!         }
-//!         HostEvent::Overload(_) | HostEvent::Notification { .. } => {}
+//!         HostEvent::Stateless(_) | HostEvent::Overload(_) | HostEvent::Notification { .. } => {}
 //!     }
 //! }
 //! # }
@@ -45,8 +45,10 @@ mod token_verifier;
 pub use audience::Audience;
 pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
-pub use http::{BodyMemory, HttpListener, HttpSettings, IdleWatch, ResourceServer};
-pub use limits::{HOSTS_PER_IDENTITY, HostLimits};
+pub use http::{
+    BodyMemory, HttpControl, HttpListener, HttpSettings, IdleWatch, RELAYED_PIPE_HEADER, ResourceServer,
+};
+pub use limits::{HOSTS_PER_IDENTITY, HostLimits, LimitsControl};
 pub use link::HostLink;
 pub use open_request::{OpenRequest, RefusedRequest};
 pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};

@@ -1,11 +1,13 @@
 //! [`HostLimits`]: what one host may use, so that it leaves something to the others; and what a host is
 //! told that wants more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::quota::{QuotaExcess, QuotaLimits, Rate};
 use bowline_proto::wire::{Json, RpcError};
+use parking_lot::Mutex;
 use serde_json::json;
 
 /// What one host may use.
@@ -20,6 +22,25 @@ use serde_json::json;
 pub struct HostLimits {
     requests: QuotaLimits,
     pub(crate) sessions: Option<usize>,
+}
+
+/// Changes the limits of hosts while they are served. Clones change the same limits.
+#[derive(Clone, Debug)]
+pub struct LimitsControl(Arc<Mutex<HostLimits>>);
+
+impl LimitsControl {
+    pub(crate) fn new(limits: HostLimits) -> Self {
+        Self(Arc::new(Mutex::new(limits)))
+    }
+
+    pub(crate) fn get(&self) -> HostLimits {
+        *self.0.lock()
+    }
+
+    /// Sets other limits. Requests that are open count for them, too.
+    pub fn set(&self, limits: HostLimits) {
+        *self.0.lock() = limits;
+    }
 }
 
 /// How many times as much as one host all hosts of an identity may use.

@@ -118,6 +118,11 @@ impl OpenRequest {
         self.post.as_ref().is_some_and(PostTicket::is_repeated)
     }
 
+    /// Whether the host did not send the request now, but an earlier process knew of it.
+    pub fn is_restored(&self) -> bool {
+        self.post.as_ref().is_some_and(PostTicket::is_restored)
+    }
+
     /// Spawns the task that serves the request: now, or when there is room for it. The task holds
     /// the request, and is aborted when the host cancels it.
     pub fn spawn<F>(self, serve: impl FnOnce(Self) -> F)

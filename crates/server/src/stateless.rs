@@ -1,4 +1,5 @@
-//! [`StatelessRequest`]: one request of a host of revision 2026-07-28, which has no session.
+//! [`StatelessRequest`]: one request of a host of revision 2026-07-28, which has no session; over HTTP
+//! or on a pipe.
 
 use std::future::Future;
 
@@ -15,12 +16,13 @@ use crate::audience::Audience;
 use crate::http::BodyMemory;
 use crate::open_request::OpenRequest;
 
-/// One request of a host of revision 2026-07-28. Its `_meta` is valid, and its headers repeat its
-/// body as far as that can be known without its tool.
+/// One request of a host of revision 2026-07-28. Its `_meta` is valid, and over HTTP its headers
+/// repeat its body as far as that can be known without its tool.
 ///
 /// # Behavior
-/// - The end of its connection cancels it: what [`StatelessRequest::spawn`] runs is dropped.
-/// - Its response is JSON if it is the first thing to say, and an event stream otherwise. Only
+/// - Over HTTP the end of its connection cancels it, and on a pipe `notifications/cancelled` does: what
+///   [`StatelessRequest::spawn`] runs is dropped.
+/// - Over HTTP its response is JSON if it is the first thing to say, and an event stream otherwise. Only
 ///   notifications that belong to it may be sent before it.
 /// - The host cannot be sent requests.
 #[derive(Debug)]
@@ -41,7 +43,18 @@ pub struct StatelessRequest {
     pub memory: BodyMemory,
     /// Who sends it, and which view of the servers it is for.
     pub audience: Audience,
-    pub(crate) headers: HeaderMap,
+    pub(crate) origin: RequestOrigin,
+}
+
+/// How a request has come.
+#[derive(Debug)]
+pub(crate) enum RequestOrigin {
+    /// On a pipe, on which there are no headers.
+    Pipe,
+    /// Over HTTP, from a process that relays a pipe and does not know what headers would repeat.
+    RelayedPipe,
+    /// Over HTTP, with headers that repeat parts of the body.
+    Http(HeaderMap),
 }
 
 /// The requests of hosts of revision 2026-07-28. Dropping it drops those that wait.
@@ -52,11 +65,16 @@ pub struct StatelessRequests {
 }
 
 impl StatelessRequest {
-    /// Spawns the task that serves the request. The task ends when the connection of the host does.
+    /// Spawns the task that serves the request. The task ends when the connection of the host does, or
+    /// when the host cancels the request on a pipe.
     pub fn spawn<F>(self, serve: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        if self.is_on_pipe() {
+            let spawner = self.request.spawner();
+            return spawner.spawn(serve(self));
+        }
         let link = self.request.link().clone();
         let serving = serve(self);
         let tasks = link.tasks().clone();
@@ -69,15 +87,22 @@ impl StatelessRequest {
         });
     }
 
+    /// Whether the host is on a pipe, on which it reads all messages in the order in which they are sent.
+    pub fn is_on_pipe(&self) -> bool {
+        matches!(self.origin, RequestOrigin::Pipe)
+    }
+
     /// The view of the servers that it is for. `None` is everything.
     pub fn view(&self) -> Option<&str> {
         self.audience.view()
     }
 
-    /// Checks that the headers repeat the arguments that the annotations of the called tool name.
+    /// Checks that the headers repeat the arguments that the annotations of the called tool name. There
+    /// are none on a pipe.
     // GW-03
     pub fn check_arguments(&self, annotations: &HeaderAnnotations) -> Result<(), Refusal> {
-        check(&self.headers, &self.client, (&self.method, self.params.as_ref()), Some(annotations))
+        let RequestOrigin::Http(headers) = &self.origin else { return Ok(()) };
+        check(headers, &self.client, (&self.method, self.params.as_ref()), Some(annotations))
     }
 }
 

@@ -35,7 +35,7 @@ use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
 use front::FrontOutcome;
-use reload::{ConfigWatch, ReadConfig, Reloader};
+use reload::{ConfigWatch, ReadConfig, ReloadTargets, Reloader};
 use unit::ServiceState;
 use views::ViewMap;
 
@@ -74,6 +74,12 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     unit::notify(&*settings.env, ServiceState::Ready);
     let gateway = build_gateway(served, &args, settings, &serving);
     let logins: LoginCommands = reload::login_commands(settings, served.0).into_iter().collect();
+    let mut targets = ReloadTargets::default();
+    if let Some(listener) = &listener {
+        targets.listener = Some((listener.http.control(), listener.kind));
+    }
+    let host = listener.is_none().then(|| Host::stdio().with_limits(limits::host_limits(&limits)));
+    targets.host_limits = host.as_ref().and_then(Host::limits_control);
     let reloads = Reloader {
         args: &args,
         settings,
@@ -82,12 +88,13 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         hangups,
         watch,
         current: config,
+        targets,
         #[cfg(unix)]
         pid_file,
     };
     match listener {
         None => {
-            let host = Host::stdio().with_limits(limits::host_limits(&limits));
+            let host = host.expect("without a listener there is a host");
             let host = match &args.view {
                 Some(view) => host.with_view(view),
                 None => host,

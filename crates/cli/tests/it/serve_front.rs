@@ -1,6 +1,7 @@
 //! `bowline serve --stdio` in front of a daemon that hosts share.
 
 pub(crate) mod daemons;
+mod modern;
 mod recovery;
 mod reload;
 mod views;

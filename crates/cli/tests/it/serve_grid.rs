@@ -1,17 +1,21 @@
-//! The grid: hosts of five revisions, servers of six kinds, every feature, each used before and after
-//! a fault. The hosts do nothing by themselves, so what holds here is held by `bowline serve`.
+//! The grid: hosts of five revisions over HTTP, and of the newest on stdio, servers of six kinds, every
+//! feature, each used before and after a fault. The hosts do nothing by themselves, so what holds here is held by `bowline serve`.
 
 mod feature;
 mod host;
 mod http;
+mod pipe;
 mod upstream;
 
 use feature::Feature;
 use host::{GridHost, Revision};
+use pipe::Pipe;
 use upstream::{Kind, Upstream};
 
+use crate::connect::host::Host;
 use crate::context::Context;
 use crate::serve::Gateway;
+use crate::serve_front::daemons::Daemons;
 
 /// What happens between two uses of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,50 +29,99 @@ enum Fault {
     GatewayRestarted,
 }
 
+/// How a host reaches `bowline serve`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Http,
+    /// It starts `bowline serve --stdio`, which relays it to a daemon.
+    Front,
+    /// It starts `bowline serve --stdio --alone`.
+    Alone,
+}
+
 /// `bowline serve` in front of some servers.
 struct Site {
     context: Context,
-    gateway: Gateway,
-    address: String,
+    running: Running,
+}
+
+enum Running {
+    Http {
+        gateway: Box<Gateway>,
+        address: String,
+    },
+    /// The host starts it.
+    Pipe(Daemons),
 }
 
 impl Site {
-    async fn start(upstreams: &[Upstream]) -> Self {
+    /// Starts `bowline serve`, and a host that reaches it.
+    async fn start(upstreams: &[Upstream], revision: Revision, transport: Transport) -> (Self, GridHost) {
         let context = Context::new();
         let entries: Vec<String> = upstreams.iter().map(Upstream::entry).collect();
         context.user_config(&entries.concat());
-        let (gateway, address) = start(&context, "127.0.0.1:0").await;
-        Self { context, gateway, address }
+        let args: &[&str] = match transport {
+            Transport::Http => {
+                let (gateway, address) = start(&context, "127.0.0.1:0").await;
+                let host = GridHost::connect(&address, revision).await;
+                return (Self { context, running: Running::Http { gateway, address } }, host);
+            }
+            Transport::Front => &["serve", "--stdio"],
+            Transport::Alone => &["serve", "--stdio", "--alone"],
+        };
+        assert_eq!(revision, Revision::V2026_07_28, "the others have a session on a pipe");
+        let running = Running::Pipe(Daemons::of(&context));
+        let host = GridHost::on_pipe(Pipe::new(Host::start(context.bowline(args))));
+        (Self { context, running }, host)
     }
 
+    /// Kills `bowline serve`. A daemon is started again by its front.
     async fn restart(self) -> Self {
-        let Self { context, gateway, address } = self;
-        gateway.kill().await;
-        let (gateway, address) = start(&context, &address).await;
-        Self { context, gateway, address }
+        let Self { context, running } = self;
+        let running = match running {
+            Running::Http { gateway, address } => {
+                gateway.kill().await;
+                let (gateway, address) = start(&context, &address).await;
+                Running::Http { gateway, address }
+            }
+            Running::Pipe(daemons) => {
+                daemons.kill();
+                Running::Pipe(daemons)
+            }
+        };
+        Self { context, running }
+    }
+
+    /// Ends the host, and `bowline serve`.
+    async fn end(self, host: GridHost) {
+        if let Some(pipe) = host.into_pipe() {
+            assert_eq!(pipe.close().await, Some(0));
+        }
+        if let Running::Http { gateway, .. } = self.running {
+            assert_eq!(gateway.terminate().await.code(), Some(0));
+        }
     }
 }
 
-async fn start(context: &Context, address: &str) -> (Gateway, String) {
+async fn start(context: &Context, address: &str) -> (Box<Gateway>, String) {
     let mut gateway = Gateway::start(context, &["--listen", address, "--no-token"]);
     let url = gateway.url().await;
     gateway.note().await;
     let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
-    (gateway, address.to_owned())
+    (Box::new(gateway), address.to_owned())
 }
 
 /// Every feature of a revision at each of these servers, which are behind the same `bowline serve`.
-async fn check(revision: Revision, kinds: &[Kind], fault: Fault) {
+async fn check((revision, transport): (Revision, Transport), kinds: &[Kind], fault: Fault) {
     let mut upstreams = Vec::new();
     for kind in kinds {
         upstreams.push(Upstream::start(*kind, kinds.len() == 1).await);
     }
-    let mut site = Site::start(&upstreams).await;
-    let mut host = GridHost::connect(&site.address, revision).await;
+    let (mut site, mut host) = Site::start(&upstreams, revision, transport).await;
     for upstream in &upstreams {
         let features = Feature::ALL.into_iter().filter(|feature| feature.is_in(revision));
         for (at, feature) in features.enumerate() {
-            eprintln!("{revision:?}, {:?}, {feature:?}, {fault:?}", upstream.kind);
+            eprintln!("{revision:?}, {transport:?}, {:?}, {feature:?}, {fault:?}", upstream.kind);
             feature.use_once(&mut host, upstream, true).await;
             let mut has_new_session = false;
             match fault {
@@ -95,7 +148,7 @@ async fn check(revision: Revision, kinds: &[Kind], fault: Fault) {
     for upstream in &upstreams {
         assert_eq!(upstream.control().violations(), [""; 0], "{:?}", upstream.kind);
     }
-    assert_eq!(site.gateway.terminate().await.code(), Some(0));
+    site.end(host).await;
 }
 
 fn kind_index(kind: Kind) -> usize {
@@ -104,12 +157,12 @@ fn kind_index(kind: Kind) -> usize {
 
 /// One test for each kind of server.
 macro_rules! grid {
-    ($($module:ident: $revision:ident, $fault:ident;)*) => {$(
+    ($($module:ident: $revision:ident, $transport:ident, $fault:ident;)*) => {$(
         mod $module {
-            use super::{Fault, Kind, Revision, check};
+            use super::{Fault, Kind, Revision, Transport, check};
 
             grid! {
-                @ $revision, $fault;
+                @ $revision, $transport, $fault;
                 stdio_legacy: StdioLegacy;
                 stdio_modern: StdioModern;
                 sse: Sse;
@@ -119,44 +172,55 @@ macro_rules! grid {
             }
         }
     )*};
-    (@ $revision:ident, $fault:ident; $($name:ident: $kind:ident;)*) => {$(
+    (@ $revision:ident, $transport:ident, $fault:ident; $($name:ident: $kind:ident;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            check(Revision::$revision, &[Kind::$kind], Fault::$fault).await;
+            check((Revision::$revision, Transport::$transport), &[Kind::$kind], Fault::$fault).await;
         }
     )*};
 }
 
 grid! {
-    hosts_of_2024_11_05_get_every_feature: V2024_11_05, Nothing;
-    hosts_of_2025_03_26_get_every_feature: V2025_03_26, Nothing;
-    hosts_of_2025_06_18_get_every_feature: V2025_06_18, Nothing;
-    hosts_of_2025_11_25_get_every_feature: V2025_11_25, Nothing;
-    hosts_of_2026_07_28_get_every_feature: V2026_07_28, Nothing;
-    hosts_of_2024_11_05_do_not_notice_lost_sessions: V2024_11_05, SessionLost;
-    hosts_of_2025_03_26_do_not_notice_lost_sessions: V2025_03_26, SessionLost;
-    hosts_of_2025_06_18_do_not_notice_lost_sessions: V2025_06_18, SessionLost;
-    hosts_of_2025_11_25_do_not_notice_lost_sessions: V2025_11_25, SessionLost;
-    hosts_of_2026_07_28_do_not_notice_lost_sessions: V2026_07_28, SessionLost;
-    hosts_of_2024_11_05_do_not_notice_restarted_servers: V2024_11_05, ServerRestarted;
-    hosts_of_2025_03_26_do_not_notice_restarted_servers: V2025_03_26, ServerRestarted;
-    hosts_of_2025_06_18_do_not_notice_restarted_servers: V2025_06_18, ServerRestarted;
-    hosts_of_2025_11_25_do_not_notice_restarted_servers: V2025_11_25, ServerRestarted;
-    hosts_of_2026_07_28_do_not_notice_restarted_servers: V2026_07_28, ServerRestarted;
-    hosts_of_2024_11_05_come_back_after_a_kill_of_the_gateway: V2024_11_05, GatewayRestarted;
-    hosts_of_2025_03_26_do_not_notice_a_kill_of_the_gateway: V2025_03_26, GatewayRestarted;
-    hosts_of_2025_06_18_do_not_notice_a_kill_of_the_gateway: V2025_06_18, GatewayRestarted;
-    hosts_of_2025_11_25_do_not_notice_a_kill_of_the_gateway: V2025_11_25, GatewayRestarted;
-    hosts_of_2026_07_28_do_not_notice_a_kill_of_the_gateway: V2026_07_28, GatewayRestarted;
+    hosts_of_2024_11_05_get_every_feature: V2024_11_05, Http, Nothing;
+    hosts_of_2025_03_26_get_every_feature: V2025_03_26, Http, Nothing;
+    hosts_of_2025_06_18_get_every_feature: V2025_06_18, Http, Nothing;
+    hosts_of_2025_11_25_get_every_feature: V2025_11_25, Http, Nothing;
+    hosts_of_2026_07_28_get_every_feature: V2026_07_28, Http, Nothing;
+    hosts_of_2024_11_05_do_not_notice_lost_sessions: V2024_11_05, Http, SessionLost;
+    hosts_of_2025_03_26_do_not_notice_lost_sessions: V2025_03_26, Http, SessionLost;
+    hosts_of_2025_06_18_do_not_notice_lost_sessions: V2025_06_18, Http, SessionLost;
+    hosts_of_2025_11_25_do_not_notice_lost_sessions: V2025_11_25, Http, SessionLost;
+    hosts_of_2026_07_28_do_not_notice_lost_sessions: V2026_07_28, Http, SessionLost;
+    hosts_of_2024_11_05_do_not_notice_restarted_servers: V2024_11_05, Http, ServerRestarted;
+    hosts_of_2025_03_26_do_not_notice_restarted_servers: V2025_03_26, Http, ServerRestarted;
+    hosts_of_2025_06_18_do_not_notice_restarted_servers: V2025_06_18, Http, ServerRestarted;
+    hosts_of_2025_11_25_do_not_notice_restarted_servers: V2025_11_25, Http, ServerRestarted;
+    hosts_of_2026_07_28_do_not_notice_restarted_servers: V2026_07_28, Http, ServerRestarted;
+    hosts_of_2024_11_05_come_back_after_a_kill_of_the_gateway: V2024_11_05, Http, GatewayRestarted;
+    hosts_of_2025_03_26_do_not_notice_a_kill_of_the_gateway: V2025_03_26, Http, GatewayRestarted;
+    hosts_of_2025_06_18_do_not_notice_a_kill_of_the_gateway: V2025_06_18, Http, GatewayRestarted;
+    hosts_of_2025_11_25_do_not_notice_a_kill_of_the_gateway: V2025_11_25, Http, GatewayRestarted;
+    hosts_of_2026_07_28_do_not_notice_a_kill_of_the_gateway: V2026_07_28, Http, GatewayRestarted;
+    hosts_of_2026_07_28_on_stdio_get_every_feature: V2026_07_28, Front, Nothing;
+    hosts_of_2026_07_28_on_stdio_do_not_notice_lost_sessions: V2026_07_28, Front, SessionLost;
+    hosts_of_2026_07_28_on_stdio_do_not_notice_restarted_servers: V2026_07_28, Front, ServerRestarted;
+    hosts_of_2026_07_28_on_stdio_do_not_notice_a_kill_of_the_daemon: V2026_07_28, Front, GatewayRestarted;
+    hosts_of_2026_07_28_that_are_alone_get_every_feature: V2026_07_28, Alone, Nothing;
+    hosts_of_2026_07_28_that_are_alone_do_not_notice_restarted_servers: V2026_07_28, Alone, ServerRestarted;
 }
 
 /// All kinds of servers behind one endpoint, whose tools have the same names.
 #[tokio::test]
 async fn servers_of_all_kinds_at_once_in_front_of_sessions() {
-    check(Revision::V2025_11_25, &Kind::ALL, Fault::GatewayRestarted).await;
+    check((Revision::V2025_11_25, Transport::Http), &Kind::ALL, Fault::GatewayRestarted).await;
 }
 
 #[tokio::test]
 async fn servers_of_all_kinds_at_once_in_front_of_hosts_without_sessions() {
-    check(Revision::V2026_07_28, &Kind::ALL, Fault::GatewayRestarted).await;
+    check((Revision::V2026_07_28, Transport::Http), &Kind::ALL, Fault::GatewayRestarted).await;
+}
+
+#[tokio::test]
+async fn servers_of_all_kinds_at_once_in_front_of_hosts_on_stdio() {
+    check((Revision::V2026_07_28, Transport::Front), &Kind::ALL, Fault::GatewayRestarted).await;
 }

@@ -1,5 +1,7 @@
 //! `bowline serve` reads its configuration again while it runs.
 
+mod hosts;
+
 use bowline_testkit::{self as testkit, HttpServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -277,26 +279,4 @@ async fn the_hangup_of_a_terminal_ends_it() {
     assert_eq!(gateway.note().await, NOTHING_CHANGED);
     drop(master);
     assert_eq!(gateway.wait().await.code(), Some(0));
-}
-
-/// The paths and tokens of views are those of the start, and so is what they show.
-#[tokio::test]
-async fn views_are_those_of_the_start() {
-    let context = Context::new();
-    let one = testkit::server().legacy().tool("echo").tool("counter").run().await;
-    let view = |tool: &str| format!("{}[views.v]\ntools = {{ one = ['{tool}'] }}\n", http_entry("one", &one));
-    context.user_config(&view("echo"));
-    let (mut gateway, url) = start(&context).await;
-    let url = format!("{url}/v");
-    assert_eq!(gateway.note().await, format!("the view `v` is at {url}"));
-    context.user_config(&view("counter"));
-    gateway.signal(Signal::HUP);
-    assert_eq!(gateway.note().await, "the views have changed, which takes effect at the next start");
-    assert_eq!(gateway.note().await, NOTHING_CHANGED);
-    assert_eq!(tools(&context, &url), ["echo"]);
-    assert_eq!(gateway.terminate().await.code(), Some(0));
-    let (mut gateway, url) = start(&context).await;
-    gateway.note().await;
-    assert_eq!(tools(&context, &format!("{url}/v")), ["counter"]);
-    assert_eq!(gateway.terminate().await.code(), Some(0));
 }

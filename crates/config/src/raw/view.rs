@@ -23,5 +23,12 @@ keys! {
 
         /// Whether the view shows resources and resource templates.
         resources: Boolean = true,
+
+        /// Folders whose hosts get the view, if they select no view by `--view`, by path or by token: those
+        /// whose first root that lies in a folder of a view lies in one of these. `*` stands for anything
+        /// within one name of the path. It is a convenience: a host can name any root, and only a token
+        /// or `--view` limits it.
+        #[meant_by("root", "folders")]
+        roots: Strings,
     }
 }

@@ -1,6 +1,7 @@
 //! Resolves views.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Component;
 
 use super::Resolver;
 use crate::check;
@@ -8,6 +9,7 @@ use crate::exposure::ToolPattern;
 use crate::problem::ProblemKind;
 use crate::raw::RawView;
 use crate::report::{Finding, Located};
+use crate::root_folder::RootFolder;
 use crate::suggest;
 use crate::view::View;
 
@@ -20,7 +22,8 @@ impl Resolver<'_, '_> {
         table: Located<RawView>,
         known: &BTreeSet<String>,
     ) -> View {
-        let Located { value: RawView { servers, tools, prompts, resources, garbled: _ }, place } = table;
+        let Located { value: RawView { servers, tools, prompts, resources, roots, garbled: _ }, place } =
+            table;
         self.ok_or_report(&place, check::view_name(name));
         let servers = servers.map(|servers| self.resolve_view_servers(servers.value, known));
         let mut shown_tools = BTreeMap::new();
@@ -39,12 +42,28 @@ impl Resolver<'_, '_> {
             let patterns = patterns.collect();
             shown_tools.insert(server.value, patterns);
         }
+        let roots = roots.map_or_else(Vec::new, |roots| roots.value);
+        let roots = roots.into_iter().filter_map(|root| self.resolve_view_root(root)).collect();
         View {
+            roots,
             servers,
             tools: shown_tools,
             prompts: prompts.is_none_or(|prompts| prompts.value),
             resources: resources.is_none_or(|resources| resources.value),
         }
+    }
+
+    fn resolve_view_root(&mut self, root: Located<String>) -> Option<RootFolder> {
+        let place = root.place.clone();
+        let path = self.resolve_path(Some(root))?;
+        // On Windows a path with a root and no drive is not absolute.
+        if !path.has_root() || path.components().any(|part| part == Component::ParentDir) {
+            let finding =
+                Finding::new(ProblemKind::InvalidValue, "the folder must be an absolute path without `..`");
+            self.report.error(&place, finding);
+            return None;
+        }
+        Some(RootFolder::new(path))
     }
 
     fn resolve_view_servers(

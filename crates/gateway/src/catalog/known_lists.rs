@@ -39,6 +39,7 @@ struct State {
 #[derive(Debug)]
 struct LatestSnapshot {
     fleet: Arc<Fleet>,
+    view: Arc<HostView>,
     made_of: Vec<OfferedLists>,
     snapshot: Arc<Snapshot>,
 }
@@ -162,10 +163,11 @@ impl KnownLists {
         &self,
         fleet: &Arc<Fleet>,
         servers: &[OfferedLists],
-        view: &HostView,
+        view: &Arc<HostView>,
     ) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         if let Some(latest) = state.latest.get(view.name())
+            && Arc::ptr_eq(&latest.view, view)
             && latest.is_made_of(fleet, servers)
         {
             return Arc::clone(&latest.snapshot);
@@ -181,7 +183,8 @@ impl KnownLists {
         let naming = (self.naming, &mut state.owners);
         let snapshot = Arc::new(Snapshot::build(&exposed, &configured, naming, view));
         let (fleet, made_of) = (Arc::clone(fleet), servers.to_vec());
-        let latest = LatestSnapshot { fleet, made_of, snapshot: Arc::clone(&snapshot) };
+        let latest =
+            LatestSnapshot { fleet, view: Arc::clone(view), made_of, snapshot: Arc::clone(&snapshot) };
         state.latest.insert(view.name().into(), latest);
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);
@@ -282,7 +285,7 @@ mod tests {
         let lists = Arc::new(ServerLists { tools: vec![tool], ..ServerLists::default() });
         let before = known.fleet();
         let offered = [(Arc::clone(before.find("one").unwrap()), lists)];
-        let view = HostView::default();
+        let view = Arc::<HostView>::default();
         let exposes =
             |fleet| known.snapshot(fleet, &offered, &view).named(ListKind::Tools, "files__delete").is_some();
         assert!(exposes(&before));

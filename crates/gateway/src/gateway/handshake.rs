@@ -51,6 +51,6 @@ pub(super) fn capabilities() -> Json {
 }
 
 /// The name and version of the gateway.
-pub(super) fn server_info() -> Json {
+pub(crate) fn server_info() -> Json {
     implementation("bowline", env!("CARGO_PKG_VERSION"))
 }

@@ -34,6 +34,10 @@ impl HostSession {
         if !upstreams.wait_until_accepted().await {
             return request.respond(Err(&error_response::initialize_failed())).await;
         }
+        if let Some(view) = upstreams.removed_view() {
+            return request.respond(Err(&error_response::view_removed(view))).await;
+        }
+        self.find_roots(&upstreams, &request).await;
         let open = OpenCall::new(request);
         let answer = Box::pin(self.answer(&upstreams, &open, &method, params)).await;
         open.request.respond(answer.as_ref()).await;
@@ -86,10 +90,16 @@ impl HostSession {
         }
         let missing = || unknown_method(method::RESOURCES_SUBSCRIBE);
         let mut watch = ResourceWatch::open(upstreams, target).await.ok_or_else(missing)??;
-        let link = self.link.clone();
+        let (link, reached) = (self.link.clone(), Arc::downgrade(upstreams));
         upstreams.subscriptions.begin(exposed.clone(), async move {
             while let Some(change) = watch.next().await {
                 let uri = change.exposed(&exposed);
+                // The view may be another one by now.
+                let is_shown =
+                    |upstreams: Arc<Upstreams>| upstreams.catalog().snapshot().resource(uri).is_some();
+                if !reached.upgrade().is_some_and(is_shown) {
+                    continue;
+                }
                 let params = Edit::new().set_str("uri", uri).apply(None).ok();
                 link.notify(method::RESOURCE_UPDATED, params.as_ref()).await;
             }

@@ -1,43 +1,63 @@
-//! One session of a host: from its `initialize` to its end.
+//! One session of a host: from its `initialize` to its end. A host on a pipe may speak 2026-07-28
+//! instead, and then its session is no more than the pipe.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bowline::types::method;
+use bowline_proto::server::handshake::InitializeParams;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::request::requested_log_level;
+use super::stateless::StatelessHosts;
 use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
 use crate::handshake::forwarded_capabilities;
-use crate::view::HostView;
+use crate::host_roots::HostRoots;
+use crate::view::ViewChoice;
 
 /// The state of one session, shared by its requests.
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
     principal: Option<Arc<str>>,
-    view: Arc<HostView>,
+    /// The view that the host has selected, if any.
+    view: Option<Box<str>>,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
+    /// Set by the first request of a host of 2026-07-28, which is on a pipe.
+    stateless: OnceLock<PipeHost>,
+}
+
+/// A host of 2026-07-28 on a pipe.
+struct PipeHost {
+    hosts: StatelessHosts,
+    /// Closes connections that are idle.
+    _sweep: AbortOnDropHandle<()>,
 }
 
 impl HostSession {
     /// Serves the host to the end of its session, or until `stop` resolves.
-    pub(super) async fn run(gateway: Arc<Shared>, mut host: Host, stop: impl Future<Output = ()>) {
+    pub(super) async fn run(gateway: Arc<Shared>, host: Host, stop: impl Future<Output = ()>) {
+        let mut host = host.with_stateless_requests();
         let link = host.link().clone();
-        let view = gateway.views.select(host.view());
+        let view = host.view().map(Box::from);
         let principal = host.principal().map(Arc::from);
-        let session = Arc::new(Self { gateway, link, principal, view, upstreams: Mutex::default() });
+        let (upstreams, stateless) = (Mutex::default(), OnceLock::new());
+        let session = Arc::new(Self { gateway, link, principal, view, upstreams, stateless });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
             // Who sends a signal may still read, and must not wait for what will not come.
-            () = stop => session.link.give_up_requests(FLUSH_TIMEOUT).await,
+            () = stop => {
+                session.end_subscriptions().await;
+                session.link.give_up_requests(FLUSH_TIMEOUT).await;
+            }
         }
         session.shut_down().await;
     }
@@ -49,6 +69,8 @@ impl HostSession {
             self.handle(event).await;
         }
         self.link.fail_sent_requests();
+        // They would never end by themselves.
+        self.end_subscriptions().await;
         tokio::select! {
             () = self.link.drain_requests(self.gateway.drain_timeout) => {}
             () = host.wait_for_output_close() => tracing::debug!("the host has left"),
@@ -72,11 +94,15 @@ impl HostSession {
                 }
                 None => request.respond(Err(&error_response::initialize_failed())).await,
             },
+            HostEvent::Stateless(request) => self.stateless_hosts().serve(*request),
             HostEvent::Overload(request) => {
                 request.respond(&error_response::too_many_requests("bowline")).await;
             }
             HostEvent::Notification { method, params } => {
                 if let Some(upstreams) = upstreams {
+                    if *method == *method::ROOTS_CHANGED {
+                        self.find_changed_roots(&upstreams);
+                    }
                     upstreams.forward_notification(&method, params.as_ref());
                 }
             }
@@ -86,19 +112,30 @@ impl HostSession {
     /// Opens connections to all servers that the host sees, with its identity.
     fn initialize(self: &Arc<Self>, request: InitializeRequest) {
         let params = request.params();
-        let (host, view) = (params.client_info.as_str(), self.view.name());
+        let (host, view) = (params.client_info.as_str(), self.view.as_deref());
         tracing::info!(host, view, revision = %params.revision, "a host is here");
         let identity = Identity {
             principal: self.principal.clone(),
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
-            view: Arc::clone(&self.view),
+            view: self.choose_view(params),
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);
         *self.upstreams.lock() = Some(Arc::clone(&upstreams));
         let session = Arc::clone(self);
         request.spawn(|request| session.answer_initialize(upstreams, request));
+    }
+
+    /// How the view of the host is chosen: by its roots, if it has selected none.
+    fn choose_view(&self, params: &InitializeParams) -> ViewChoice {
+        match &self.view {
+            Some(name) => ViewChoice::Named(name.clone()),
+            None if params.capabilities.member("roots").is_some() => {
+                ViewChoice::ByRoots(HostRoots::default())
+            }
+            None => ViewChoice::ByRoots(HostRoots::none()),
+        }
     }
 
     /// Answers `initialize` from the catalog, without waiting for servers whose lists are known.
@@ -115,9 +152,33 @@ impl HostSession {
         });
     }
 
+    /// What serves the requests of a host of 2026-07-28.
+    fn stateless_hosts(&self) -> &StatelessHosts {
+        let host = self.stateless.get_or_init(|| {
+            tracing::info!(view = self.view.as_deref(), "a host of 2026-07-28 is here");
+            let hosts = StatelessHosts::new(Arc::clone(&self.gateway));
+            let sweep = hosts.clone();
+            let sweep = tokio::spawn(async move { sweep.close_idle().await });
+            PipeHost { hosts, _sweep: AbortOnDropHandle::new(sweep) }
+        });
+        &host.hosts
+    }
+
+    /// Ends the subscriptions of a host of 2026-07-28 with a result.
+    async fn end_subscriptions(&self) {
+        let Some(PipeHost { hosts, .. }) = self.stateless.get() else { return };
+        hosts.end_subscriptions();
+        if timeout(FLUSH_TIMEOUT, hosts.wait_for_subscriptions()).await.is_err() {
+            tracing::debug!("the host does not read that its subscriptions have ended");
+        }
+    }
+
     async fn shut_down(&self) {
         // Dropping a call cancels it on the server.
         self.link.abort_requests().await;
+        if let Some(PipeHost { hosts, .. }) = self.stateless.get() {
+            hosts.close().await;
+        }
         let upstreams = self.upstreams.lock().take();
         if let Some(upstreams) = upstreams
             && timeout(CLOSE_TIMEOUT, upstreams.close()).await.is_err()

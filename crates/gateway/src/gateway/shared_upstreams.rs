@@ -17,6 +17,7 @@ use super::Shared;
 use super::handshake::server_info;
 use super::session::CLOSE_TIMEOUT;
 use super::upstream::{Identity, Upstreams};
+use crate::view::ViewChoice;
 
 /// The shared connections, opened when they are first needed and closed when they are idle.
 pub(super) struct SharedUpstreams {
@@ -89,12 +90,11 @@ impl SharedUpstreams {
         capabilities: Json,
         (principal, view): (Option<&str>, Option<&str>),
     ) -> UpstreamLease {
-        let view = self.gateway.views.select(view);
         let key = |client_info: &Json| ClientKey {
             principal: principal.map(Box::from),
             client_info: client_info.as_str().into(),
             capabilities: capabilities.as_str().into(),
-            view: view.name().into(),
+            view: view.unwrap_or_default().into(),
         };
         let mut by_client = self.by_client.lock();
         let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
@@ -112,7 +112,7 @@ impl SharedUpstreams {
                     principal: principal.map(Arc::from),
                     client_info,
                     capabilities,
-                    view,
+                    view: ViewChoice::selected(view),
                     session: None,
                 },
             ),

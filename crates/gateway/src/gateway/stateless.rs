@@ -40,6 +40,8 @@ pub(super) struct StatelessHosts {
     requests: TaskTracker,
     /// Canceled when subscriptions are to end.
     stopping: CancellationToken,
+    /// A token is held by each subscription.
+    subscriptions: TaskTracker,
     /// A permit is a resource whose changes a host wants.
     watches: Arc<Semaphore>,
 }
@@ -57,11 +59,13 @@ impl StatelessHosts {
             parking,
             requests: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            subscriptions: TaskTracker::new(),
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
         }
     }
 
-    /// Serves a request in its own task, which ends with the connection of the host.
+    /// Serves a request in its own task, which ends with the connection of the host, or when the host
+    /// cancels the request on a pipe.
     pub(super) fn serve(&self, request: StatelessRequest) {
         let (hosts, token) = (self.clone(), self.requests.token());
         request.spawn(|request| async move {
@@ -78,6 +82,12 @@ impl StatelessHosts {
     /// Ends all subscriptions of hosts with a result.
     pub(super) fn end_subscriptions(&self) {
         self.stopping.cancel();
+    }
+
+    /// Waits until all subscriptions have ended.
+    pub(super) async fn wait_for_subscriptions(&self) {
+        self.subscriptions.close();
+        self.subscriptions.wait().await;
     }
 
     /// Waits until no request is open, cancels the calls that wait for input, and closes all
@@ -99,7 +109,10 @@ impl StatelessHosts {
         let audience = (request.audience.principal(), request.view());
         let lease = self.upstreams.lease(&request.client, audience);
         match &*request.method {
-            method::LISTEN => Box::pin(listen::serve(self, &lease, request)).await,
+            method::LISTEN => {
+                let _subscription = self.subscriptions.token();
+                Box::pin(listen::serve(self, &lease, request)).await;
+            }
             method::DISCOVER => {
                 lease.catalog().wait_until_known(INSTRUCTIONS_WAIT).await;
                 request.request.respond(Ok(&build_discovery(&lease.catalog().snapshot()))).await;

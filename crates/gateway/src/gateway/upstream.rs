@@ -14,6 +14,7 @@ use bowline_server::{Handshake, HostLink};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -24,7 +25,8 @@ use super::subscriptions::Subscriptions;
 use crate::catalog::{Catalog, Profile};
 use crate::error_response::{self, ConnectionState};
 use crate::fleet::{Fleet, FleetServer, ServerId};
-use crate::view::HostView;
+use crate::host_roots::HostRoots;
+use crate::view::{HostView, ViewChoice, ViewSet};
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
@@ -35,7 +37,7 @@ pub(super) struct Identity {
     /// The capabilities of the host, as far as servers are told: an object.
     pub(super) capabilities: Json,
     /// The servers that it sees, and what of them.
-    pub(super) view: Arc<HostView>,
+    pub(super) view: ViewChoice,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
@@ -51,6 +53,9 @@ pub(super) struct SessionLink {
 /// What one session, or hosts without one, have of all servers. When these are reloaded, it follows:
 /// at once if it is used, and otherwise soon.
 pub(super) struct Upstreams {
+    this: Weak<Self>,
+    /// Whether the view of the host existed at the beginning.
+    had_view: bool,
     gateway: Arc<Shared>,
     member: MemberId,
     identity: Arc<Identity>,
@@ -77,6 +82,8 @@ struct Current {
 #[derive(Default)]
 struct UpstreamSet {
     fleet: Arc<Fleet>,
+    /// The part of the servers that the host sees.
+    view: Arc<HostView>,
     /// In the configured order.
     all: Vec<Arc<Upstream>>,
     by_name: HashMap<Arc<str>, usize>,
@@ -123,17 +130,19 @@ impl Upstreams {
     /// Starts to connect with this identity to every server that it sees and that is not to be
     /// started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
-        let upstreams = Arc::new(Self {
+        let upstreams = Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            had_view: !gateway.views.current().is_missing(&identity.view),
             gateway: Arc::clone(gateway),
             member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
-            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile(), &identity.view)),
+            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile())),
             identity: Arc::new(identity),
             current: Mutex::default(),
             subscriptions: Subscriptions::default(),
             tasks: Mutex::default(),
             ended: CancellationToken::new(),
         });
-        let reloads = gateway.known.watch_fleet();
+        let reloads = (gateway.known.watch_fleet(), gateway.views.watch());
         upstreams.current_set();
         upstreams.spawn(follow_reloads(Arc::downgrade(&upstreams), reloads));
         upstreams
@@ -146,6 +155,29 @@ impl Upstreams {
             Some(session) => session.handshake.wait_until_answered().await,
             None => true,
         }
+    }
+
+    /// The folders of the host, if they decide its view.
+    pub(super) fn roots(&self) -> Option<&HostRoots> {
+        match &self.identity.view {
+            ViewChoice::ByRoots(roots) if self.gateway.views.current().has_roots() => Some(roots),
+            _ => None,
+        }
+    }
+
+    /// The name of the view of the host, if it was removed.
+    pub(super) fn removed_view(&self) -> Option<&str> {
+        match &self.identity.view {
+            ViewChoice::Named(name) if self.had_view => {
+                self.gateway.views.current().is_missing(&self.identity.view).then_some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes over what is known of the roots of the host by now.
+    pub(super) fn follow_roots(&self) {
+        self.current_set();
     }
 
     /// What the servers offer to this host.
@@ -178,8 +210,9 @@ impl Upstreams {
     /// The name of the only server, if there is one and the view hides nothing of it. What an unknown
     /// method reaches is not known.
     pub(super) fn only(&self) -> Option<String> {
-        match &*self.current_set().all {
-            [only] if self.identity.view.shows_all_of(&only.server.config.name) => {
+        let set = self.current_set();
+        match &*set.all {
+            [only] if set.view.shows_all_of(&only.server.config.name) => {
                 Some(only.server.config.name.clone())
             }
             _ => None,
@@ -263,31 +296,53 @@ impl Upstreams {
             return Arc::default();
         }
         let fleet = self.gateway.known.fleet();
-        if Arc::ptr_eq(&current.set.fleet, &fleet) {
+        let view = self.gateway.views.resolve(&self.identity.view);
+        if Arc::ptr_eq(&current.set.fleet, &fleet) && Arc::ptr_eq(&current.set.view, &view) {
             return Arc::clone(&current.set);
         }
-        self.catalog.set_fleet(&fleet);
+        self.catalog.set_fleet(&fleet, &view);
         let before: HashMap<ServerId, _> =
             current.set.all.iter().map(|upstream| (upstream.server.id, upstream)).collect();
         let all: Vec<_> = fleet
             .iter()
-            .filter(|server| self.identity.view.shows_server(&server.config.name))
+            .filter(|server| view.shows_server(&server.config.name))
             .map(|server| match before.get(&server.id) {
                 Some(upstream) => Arc::clone(upstream),
                 None => self.open_upstream(server, current.log_level),
             })
             .collect();
-        let lost = before.into_values().filter(|upstream| !fleet.contains(upstream.server.id));
-        // Its open calls go on.
-        lost.for_each(|upstream| upstream.lost.cancel());
+        for upstream in before.into_values() {
+            if !fleet.contains(upstream.server.id) {
+                // Its open calls go on.
+                upstream.lost.cancel();
+            } else if !view.shows_server(&upstream.server.config.name) {
+                self.leave_hidden(Arc::clone(upstream));
+            }
+        }
         let by_name = all.iter().enumerate();
         let by_name = by_name.map(|(at, upstream)| (upstream.server.config.name.as_str().into(), at));
         let by_name = by_name.collect();
-        current.set = Arc::new(UpstreamSet { fleet, all, by_name });
+        current.set = Arc::new(UpstreamSet { fleet, view, all, by_name });
         Arc::clone(&current.set)
     }
 
     /// Begins to use a server, and to connect to it unless it is to be started on call.
+    /// Leaves the connection to a server that the view no longer shows, after the calls that are open.
+    fn leave_hidden(&self, upstream: Arc<Upstream>) {
+        upstream.lost.cancel();
+        let (this, drain_timeout) = (Weak::clone(&self.this), self.gateway.drain_timeout);
+        self.spawn(async move {
+            let all = u32::try_from(MAX_CALLS_PER_SERVER).expect("it is a small number");
+            let _ = timeout(drain_timeout, upstream.calls.acquire_many(all)).await;
+            // By now it may be shown again, and use the same connection.
+            let is_shown = |this: Arc<Self>| this.get(&upstream.server.config.name).is_some();
+            if !this.upgrade().is_some_and(is_shown) {
+                let connections = &upstream.gateway.connections;
+                connections.leave(upstream.server.id, &upstream.scope, upstream.member).await;
+            }
+        });
+    }
+
     fn open_upstream(&self, server: &Arc<FleetServer>, log_level: Option<LogLevel>) -> Arc<Upstream> {
         let config = &server.config;
         let lists = self.gateway.known.get(server, self.identity.profile());
@@ -374,8 +429,18 @@ impl Upstream {
 }
 
 /// Follows reloads of the servers also while nobody uses these.
-async fn follow_reloads(upstreams: Weak<Upstreams>, mut reloads: watch::Receiver<Arc<Fleet>>) {
-    while reloads.changed().await.is_ok() {
+async fn follow_reloads(
+    upstreams: Weak<Upstreams>,
+    (mut fleets, mut views): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<ViewSet>>),
+) {
+    loop {
+        let changed = tokio::select! {
+            changed = fleets.changed() => changed,
+            changed = views.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
         let Some(upstreams) = upstreams.upgrade() else { return };
         upstreams.current_set();
     }

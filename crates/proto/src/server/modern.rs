@@ -34,6 +34,9 @@ use crate::wire::object::Edit;
 use crate::wire::outgoing::{self, Frame};
 use crate::wire::{Defect, Id, Json, RpcError, code, extension};
 
+/// The modern revisions that are served.
+pub const SERVED_REVISIONS: [Revision; 1] = [Revision::V2026_07_28];
+
 /// A refused request: the JSON-RPC error, and the HTTP status that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

@@ -46,6 +46,16 @@ impl Quota {
         Self { limit: limits.in_flight, in_flight: 0, bucket: limits.rate.map(TokenBucket::new) }
     }
 
+    /// Sets other limits. What was counted so far still counts.
+    pub fn set_limits(&mut self, limits: QuotaLimits) {
+        self.limit = limits.in_flight;
+        let before = self.bucket.take();
+        self.bucket = limits.rate.map(|rate| match before {
+            Some(bucket) => bucket.with_rate(rate),
+            None => TokenBucket::new(rate),
+        });
+    }
+
     /// Whether a request that comes now can be admitted. It changes nothing.
     pub fn check(&self, now: Instant) -> Result<(), QuotaExcess> {
         if self.in_flight >= self.limit {
@@ -129,6 +139,24 @@ mod tests {
         assert!(!quota.is_unused(now));
         assert_eq!(quota.check(now + wait), Ok(()));
         assert!(quota.is_unused(now + wait));
+    }
+
+    #[test]
+    fn other_limits_hold_for_what_was_counted_before() {
+        let now = Instant::now();
+        let mut quota = quota(2, None);
+        quota.take(now);
+        quota.set_limits(QuotaLimits { in_flight: 1, rate: Rate::new(1, 1) });
+        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 1 }));
+        quota.release();
+        assert_eq!(quota.check(now), Ok(()));
+        quota.take(now);
+        quota.release();
+        assert_eq!(quota.check(now), Err(QuotaExcess::Rate { wait: Duration::from_secs(1) }));
+        quota.set_limits(QuotaLimits { in_flight: 1, rate: Rate::new(1, 2) });
+        assert_eq!(quota.check(now), Ok(()), "of a larger burst one request is left");
+        quota.set_limits(QuotaLimits { in_flight: 1, rate: None });
+        assert_eq!(quota.check(now), Ok(()));
     }
 
     #[test]

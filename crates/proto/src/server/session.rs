@@ -9,16 +9,26 @@
 //!                    ┌──── refused ────┐
 //!                    ▼                 │  accepted               initialized
 //!            ExpectInitialize ─▶ Initializing ─▶ ExpectInitialized ─▶ Ready
+//!                    │
+//!                    └─ request of 2026-07-28 ─▶ Stateless
 //! ```
 //!
-//! A host of 2026-07-28 begins with `server/discover`. The answer is that there is no such method,
-//! which is how a host of both eras learns that it has to send `initialize`.
+//! A host of 2026-07-28 often begins with `server/discover`, which decides nothing: a host of both
+//! eras may send `initialize` all the same. Any other request of that revision decides that there is
+//! no handshake. Where such hosts are not served ([`Session::serve_modern`]), the answer to
+//! `server/discover` is that there is no such method, from which a host of both eras learns that it
+//! has to send `initialize`.
 
 use std::fmt;
 
 use super::handshake::InitializeParams;
+use super::modern::SERVED_REVISIONS;
+use super::modern::era::message_era;
+use super::modern::methods::refuse_initialize;
+use super::modern::request::ModernRequest;
 use super::requests::{RequestKey, RequestRefusal, Requests, Turn};
 use super::sent_requests::{SendError, SentRequests};
+use crate::revision::Era;
 use crate::wire::outgoing::{self, Frame};
 use crate::wire::{Defect, Id, Json, MalformedMessage, Message, ParseResult, RpcError, code, method};
 
@@ -27,6 +37,8 @@ use crate::wire::{Defect, Id, Json, MalformedMessage, Message, ParseResult, RpcE
 #[derive(Debug)]
 pub struct Session<R, W> {
     handshake: HandshakeState,
+    /// Whether requests of hosts of 2026-07-28 are served.
+    serves_modern: bool,
     requests: Requests<R>,
     sent: SentRequests<W>,
 }
@@ -67,6 +79,8 @@ enum Phase {
     ExpectInitialized,
     /// The handshake is done.
     Ready,
+    /// The host speaks 2026-07-28, which has no handshake.
+    Stateless,
 }
 
 /// What the driver must do for a message of the host.
@@ -95,6 +109,19 @@ pub enum Action<R, W> {
         method: Box<str>,
         /// Its params.
         params: Option<Json>,
+    },
+    /// Serve a request of a host of 2026-07-28 when its turn has come, and answer it.
+    ServeModern {
+        /// The request.
+        key: RequestKey,
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: Box<str>,
+        /// Its params.
+        params: Option<Json>,
+        /// What its `_meta` says.
+        client: Box<ModernRequest>,
     },
     /// Answer that there is no room for the request.
     RefuseFull {
@@ -130,7 +157,7 @@ pub enum IgnoreReason {
     UnknownResponse,
     /// The request that is canceled, or has progress, is not open.
     UnknownRequest,
-    /// A notification before `initialize`, or the notification that ends the handshake.
+    /// A notification without a handshake before it, or the notification that ends the handshake.
     Handshake,
     /// A malformed message without an id. No revision that a host on this side speaks has an error
     /// without one.
@@ -155,6 +182,7 @@ impl<R, W> Default for Session<R, W> {
     fn default() -> Self {
         Self {
             handshake: HandshakeState::default(),
+            serves_modern: false,
             requests: Requests::default(),
             sent: SentRequests::default(),
         }
@@ -162,9 +190,18 @@ impl<R, W> Default for Session<R, W> {
 }
 
 impl<R, W> Session<R, W> {
+    /// Serves requests of hosts of 2026-07-28, too.
+    pub fn serve_modern(&mut self) {
+        self.serves_modern = true;
+    }
+
     /// Takes the next message of the host, and says what to do about it.
     pub fn handle_message(&mut self, message: ParseResult) -> Action<R, W> {
+        let is_modern = message.as_ref().is_ok_and(|message| self.is_modern(message));
         match message {
+            Ok(Message::Request { id, method, params }) if is_modern => {
+                self.handle_modern_request(id, method, params)
+            }
             Ok(Message::Request { id, method, params }) => self.handle_request(id, method, params),
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
             Ok(Message::Result { id, result }) => self.handle_response(Some(&id), Ok(result)),
@@ -188,11 +225,47 @@ impl<R, W> Session<R, W> {
             (method::INITIALIZE, Phase::ExpectInitialize) => {
                 return self.begin_handshake(id, params.as_ref());
             }
+            (method::INITIALIZE, Phase::Stateless) => {
+                refuse_initialize(params.as_ref(), &SERVED_REVISIONS).error
+            }
             (method::INITIALIZE, _) => out_of_order("initialize was said before"),
             (_, Phase::ExpectInitialize) => out_of_order("the first request must be initialize"),
             _ => return self.open_request(id, method, params),
         };
         Action::Send(outgoing::response(&id, Err(&refusal)))
+    }
+
+    /// Whether a message, if it is a request, is one of 2026-07-28 that is served as such. After `initialize` none is, and
+    /// after the first of them every request is.
+    // GW-10, DE-12
+    fn is_modern(&self, message: &Message) -> bool {
+        match self.handshake.phase {
+            Phase::ExpectInitialize => self.serves_modern && message_era(message, None) == Era::Modern,
+            Phase::Stateless => {
+                !matches!(message, Message::Request { method, .. } if **method == *method::INITIALIZE)
+            }
+            Phase::Initializing { .. } | Phase::ExpectInitialized | Phase::Ready => false,
+        }
+    }
+
+    fn handle_modern_request(&mut self, id: Id, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        if self.requests.is_open(&id) {
+            return Action::Ignore(IgnoreReason::DuplicateId(id));
+        }
+        let client = match ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS) {
+            Ok(client) => Box::new(client),
+            Err(refusal) => return Action::Send(refusal.to_frame(Some(&id))),
+        };
+        let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
+        match self.requests.open(&id, size) {
+            Ok(key) => {
+                if *method != *method::DISCOVER {
+                    self.handshake.phase = Phase::Stateless;
+                }
+                Action::ServeModern { key, id, method, params, client }
+            }
+            Err(refusal) => refuse(id, refusal),
+        }
     }
 
     fn begin_handshake(&mut self, id: Id, params: Option<&Json>) -> Action<R, W> {
@@ -222,7 +295,7 @@ impl<R, W> Session<R, W> {
             let task = self.requests.cancel(params.as_ref());
             return task.map_or(Action::Ignore(IgnoreReason::UnknownRequest), Action::Cancel);
         }
-        if self.handshake.phase == Phase::ExpectInitialize {
+        if matches!(self.handshake.phase, Phase::ExpectInitialize | Phase::Stateless) {
             return Action::Ignore(IgnoreReason::Handshake);
         }
         match &*method {
@@ -354,7 +427,7 @@ impl HandshakeState {
     pub fn status(self, attempt: Attempt) -> HandshakeStatus {
         match self.phase {
             _ if attempt != self.attempt => HandshakeStatus::Refused,
-            Phase::ExpectInitialize => HandshakeStatus::Refused,
+            Phase::ExpectInitialize | Phase::Stateless => HandshakeStatus::Refused,
             Phase::Initializing { .. } => HandshakeStatus::Pending,
             Phase::ExpectInitialized => HandshakeStatus::Accepted,
             Phase::Ready => HandshakeStatus::Ready,
@@ -366,7 +439,7 @@ impl Phase {
     /// The phase after the host has shown that it is ready for messages.
     fn with_host_ready(self) -> Self {
         match self {
-            Self::ExpectInitialize => self,
+            Self::ExpectInitialize | Self::Stateless => self,
             Self::Initializing { .. } => Self::Initializing { is_host_ready: true },
             Self::ExpectInitialized | Self::Ready => Self::Ready,
         }

@@ -24,7 +24,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Serves a connection until it ends. When `closing` is canceled, no more requests are read, and the
 /// connection ends with its last response.
 pub(crate) async fn serve_connection(site: Arc<Site>, connection: Connection, closing: CancellationToken) {
-    let header_timeout = site.settings.header_timeout;
+    let header_timeout = site.settings().header_timeout;
     let has_begun = Arc::new(AtomicBool::new(false));
     let service = {
         let has_begun = Arc::clone(&has_begun);

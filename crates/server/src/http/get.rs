@@ -39,5 +39,5 @@ pub(crate) async fn serve_get(
 }
 
 fn open_body(site: &Site, session: Arc<HttpSession>, reader: Reader) -> EventBody {
-    EventBody::new(StreamReader::new(session, reader), site.settings.keep_alive_interval, None)
+    EventBody::new(StreamReader::new(session, reader), site.settings().keep_alive_interval, None)
 }

@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::connection::serve_connection;
+use super::control::HttpControl;
 use super::idle_watch::IdleWatch;
 use super::settings::HttpSettings;
 use super::site::Site;
@@ -97,6 +98,11 @@ impl HttpListener {
         IdleWatch::new(self.site.sessions.open())
     }
 
+    /// Returns what changes the settings of the listener while hosts are served.
+    pub fn control(&self) -> HttpControl {
+        HttpControl::new(&self.site)
+    }
+
     /// Waits for the next session. `None` once no more are accepted.
     ///
     /// Dropping the future loses no session.
@@ -130,7 +136,8 @@ impl HttpListener {
     /// Dropping the future closes everything at once.
     pub async fn shut_down(mut self, drain_timeout: Duration) {
         self.drain();
-        if let Some(journal) = self.site.journal.as_ref().filter(|_| self.site.settings.is_socket_inherited) {
+        if let Some(journal) = self.site.journal.as_ref().filter(|_| self.site.settings().is_socket_inherited)
+        {
             // From here on hosts reach the next process.
             journal.release();
         }
@@ -173,12 +180,12 @@ async fn listen(
     closing: CancellationToken,
     stopped: CancellationToken,
 ) {
-    let idle_timeout = site.settings.idle_timeout;
+    let idle_timeout = site.settings().idle_timeout;
     let sessions = Arc::clone(&site.sessions);
     tokio::spawn(stopped.clone().run_until_cancelled_owned(async move {
         sessions.end_idle(idle_timeout).await;
     }));
-    let permits = Arc::new(Semaphore::new(site.settings.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let permits = Arc::new(Semaphore::new(site.settings().max_connections.clamp(1, Semaphore::MAX_PERMITS)));
     let accepting = async {
         loop {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
@@ -203,7 +210,7 @@ async fn listen(
         }
     };
     let left_to_others = async {
-        if site.settings.is_socket_inherited {
+        if site.settings().is_socket_inherited {
             site.draining.cancelled().await;
         } else {
             std::future::pending::<()>().await;

@@ -58,7 +58,7 @@ pub(crate) async fn serve_post(
     let version = headers.get(PROTOCOL_VERSION).map(text_of);
     if names_modern_revision(version) {
         // The host would take a refusal for that of a server with sessions.
-        let _ = timeout(site.settings.body_timeout, site.started.cancelled()).await;
+        let _ = timeout(site.settings().body_timeout, site.started.cancelled()).await;
     }
     let stateless = site.stateless.lock().clone();
     // A request for no session costs no memory. A modern host may name any session in vain.
@@ -67,7 +67,7 @@ pub(crate) async fn serve_post(
     let session = if names_session { Some(site.find_session(&audience, &headers).await?) } else { None };
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
     let budgets = (&site.body_budget, session.as_ref().map(|session| session.body_budget()));
-    let (body, memory) = read_body(body, &site.settings, budgets).await?;
+    let (body, memory) = read_body(body, &site.settings(), budgets).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(message));
@@ -96,7 +96,7 @@ async fn begin_session(
         return Err(Refusal::Draining);
     }
     let identity = (SessionKind::Streamable, audience);
-    let source = site.sessions.begin(identity, &site.settings, site.journal.as_ref());
+    let source = site.sessions.begin(identity, &site.settings(), site.journal.as_ref());
     // Hosts read an error of a request in a response of status 200, whatever they do with others.
     let source = source.map_err(|refusal| refusal.of_request(post.messages.iter().find_map(answered_id)))?;
     let session = Arc::clone(source.session());
@@ -167,7 +167,7 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
         FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
         FirstEvents::Stream | FirstEvents::Wait => {
-            let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
+            let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
             reply::events(body.begin_with_id())
         }
     }
@@ -183,7 +183,7 @@ pub(crate) async fn wait_for_first(
         (false, _) => FirstEvents::Stream,
         (true, false) => first_events(reader).await,
         // A long silence ends too: proxies and hosts give up on a response that does not even begin.
-        (true, true) => timeout(site.settings.keep_alive_interval, first_events(reader))
+        (true, true) => timeout(site.settings().keep_alive_interval, first_events(reader))
             .await
             .unwrap_or(FirstEvents::Stream),
     }

@@ -14,10 +14,10 @@ use tokio::time::timeout;
 use super::settings::HttpSettings;
 
 /// The share of a body in the memory for the bodies of all hosts, released when this is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BodyMemory {
-    /// In the memory of all hosts.
-    shared: MemoryShare,
+    /// In the memory of all hosts. `None` on a pipe, which has a single host.
+    shared: Option<MemoryShare>,
     /// In that of its session, if it has one.
     own: Option<MemoryShare>,
 }
@@ -61,7 +61,7 @@ pub(crate) async fn read_body(
     settings: &HttpSettings,
     (shared, own): (&Arc<Semaphore>, Option<&Arc<Semaphore>>),
 ) -> Result<(Bytes, BodyMemory), BodyRefusal> {
-    let memory = BodyMemory { shared: MemoryShare::new(shared), own: own.map(MemoryShare::new) };
+    let memory = BodyMemory { shared: Some(MemoryShare::new(shared)), own: own.map(MemoryShare::new) };
     let read = read_all(body, settings.message_limit, memory);
     timeout(settings.body_timeout, read).await.unwrap_or(Err(BodyRefusal::TooSlow))
 }
@@ -90,7 +90,7 @@ async fn read_all(
 impl BodyMemory {
     fn grow_to(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
         self.own.as_mut().map_or(Ok(()), |own| own.grow_to(bytes))?;
-        self.shared.grow_to(bytes)
+        self.shared.as_mut().map_or(Ok(()), |shared| shared.grow_to(bytes))
     }
 }
 

@@ -43,8 +43,8 @@ pub(crate) async fn find_or_restore(
     }
     let posts = recorded_posts(entries);
     let restored = posts.iter().map(|post| post.stream.clone());
-    let streams = EventStreams::restore(site.settings.log_limits, number_base(), restored);
-    let source = site.sessions.restore((id.clone(), audience.clone()), &site.settings, streams, journal)?;
+    let streams = EventStreams::restore(site.settings().log_limits, number_base(), restored);
+    let source = site.sessions.restore((id.clone(), audience.clone()), &site.settings(), streams, journal)?;
     let session = Arc::clone(source.session());
     session.set_revision(record.revision.as_deref().and_then(Revision::parse));
     tracing::info!(open = posts.len(), "the session of a host goes on after a restart");

@@ -150,6 +150,13 @@ impl Sessions {
         }
     }
 
+    /// Ends the sessions of some audiences for good: their hosts are told that they do not exist.
+    pub(crate) fn end_where(&self, condition: impl Fn(&Audience) -> bool) {
+        for session in self.matching(|session| condition(session.audience())) {
+            session.end_for_good();
+        }
+    }
+
     /// Ends sessions that are idle for too long. Never returns.
     pub(crate) async fn end_idle(&self, idle_timeout: Duration) {
         let mut ticks = interval((idle_timeout / 4).clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL));

@@ -38,6 +38,8 @@ pub struct HttpSettings {
     pub(crate) log_limits: LogLimits,
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
     pub(crate) is_socket_inherited: bool,
+    /// Whether requests are accepted that a process relays for a host on a pipe.
+    pub(crate) relays_pipes: bool,
 }
 
 /// The endpoints for hosts of 2024-11-05.
@@ -80,6 +82,7 @@ impl HttpSettings {
             log_limits: LogLimits { events: 1024, bytes: 4 * 1024 * 1024 },
             session_store: None,
             is_socket_inherited: false,
+            relays_pipes: false,
         }
     }
 
@@ -96,10 +99,36 @@ impl HttpSettings {
         self
     }
 
+    /// These settings, with those of `next` that can be changed while hosts are served.
+    pub(crate) fn with_reloaded(&self, next: Self, checks_host: bool) -> Self {
+        let mut settings = Self {
+            bearer_token: next.bearer_token,
+            views: next.views,
+            resource_server: next.resource_server,
+            guard: next.guard,
+            host_limits: next.host_limits,
+            message_limit: next.message_limit,
+            ..self.clone()
+        };
+        if !checks_host {
+            settings.guard.allow_any_host();
+        }
+        settings
+    }
+
     /// Says that another process accepts connections from the socket when this one has ended. Then this
     /// one leaves new connections to it as soon as it is shut down, and none is refused.
     pub fn with_inherited_socket(mut self) -> Self {
         self.is_socket_inherited = true;
+        self
+    }
+
+    /// Accepts requests of hosts of revision 2026-07-28 that a process relays for a host on a pipe
+    /// (default: none). They have the header [`RELAYED_PIPE_HEADER`](crate::RELAYED_PIPE_HEADER), and
+    /// no headers that repeat their body, which a pipe does not have. Only for a listener that no proxy
+    /// is in front of: a proxy may rely on such headers.
+    pub fn with_relayed_pipes(mut self) -> Self {
+        self.relays_pipes = true;
         self
     }
 

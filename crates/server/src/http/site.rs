@@ -10,7 +10,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,7 +31,7 @@ use crate::stateless::StatelessRequest;
 
 /// What all connections of a listener share.
 pub(crate) struct Site {
-    pub(crate) settings: HttpSettings,
+    settings: RwLock<Arc<HttpSettings>>,
     pub(crate) sessions: Arc<Sessions>,
     /// New sessions, for whoever accepts them.
     pub(crate) hosts: mpsc::Sender<Host>,
@@ -70,7 +70,7 @@ impl Site {
             stateless_permits: Arc::new(Semaphore::new(
                 settings.max_stateless_requests.min(Semaphore::MAX_PERMITS),
             )),
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             sessions,
             hosts,
             started: CancellationToken::new(),
@@ -78,6 +78,21 @@ impl Site {
             open_posts: TaskTracker::new(),
             checks_host,
         }
+    }
+
+    /// The settings at this moment.
+    pub(crate) fn settings(&self) -> Arc<HttpSettings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// Takes over the settings that can be changed while hosts are served. Sessions of views that are gone
+    /// end.
+    pub(crate) fn reload(&self, next: HttpSettings) {
+        self.sessions.admission().limits().set(next.host_limits);
+        let next = Arc::new(self.settings().with_reloaded(next, self.checks_host));
+        *self.settings.write() = Arc::clone(&next);
+        self.sessions
+            .end_where(|audience| audience.view().is_some_and(|view| !next.views.contains_key(view)));
     }
 
     /// Responds to a request.
@@ -100,7 +115,8 @@ impl Site {
     /// Checks by which name the listener is addressed, and from which web page.
     // SE-10
     fn check_sender(&self, request: &Request<Incoming>) -> Result<(), GuardRefusal> {
-        let guard = &self.settings.guard;
+        let settings = self.settings();
+        let guard = &settings.guard;
         if self.checks_host {
             // HTTP/2 has the name in the URI. What cannot be read is no allowed name.
             let in_uri = request.uri().authority().map(http::uri::Authority::as_str);
@@ -118,11 +134,12 @@ impl Site {
     async fn route(self: Arc<Self>, request: Request<Incoming>) -> Reply {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let path = request.uri().path().to_owned();
-        if let Some(endpoint) = Endpoint::find(&self.settings, &path) {
+        let settings = self.settings();
+        if let Some(endpoint) = Endpoint::find(&settings, &path) {
             return Arc::clone(&self).serve_endpoint(endpoint, request).await.unwrap_or_else(Reply::from);
         }
-        let is_endpoint = |path: &str| Endpoint::find(&self.settings, path).is_some();
-        if let Some(oauth) = &self.settings.resource_server
+        let is_endpoint = |path: &str| Endpoint::find(&settings, path).is_some();
+        if let Some(oauth) = &settings.resource_server
             && oauth.has_metadata_at(&path, is_endpoint)
         {
             return match *request.method() {
@@ -154,7 +171,7 @@ impl Site {
         // With two of them, a proxy in front may have checked the other one.
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let authorization = given.next().filter(|_| given.next().is_none()).map(HeaderValue::as_bytes);
-        let audience = endpoint.authorize(&self.settings, authorization).await?;
+        let audience = endpoint.authorize(&self.settings(), authorization).await?;
         match (endpoint.kind, request.method()) {
             (EndpointKind::SseStream, &Method::GET) => sse::serve_stream(&self, &audience, headers).await,
             (EndpointKind::SseStream, _) => Err(Refusal::Method("GET")),
@@ -187,7 +204,7 @@ impl Site {
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Site").field("settings", &self.settings()).finish_non_exhaustive()
     }
 }
 

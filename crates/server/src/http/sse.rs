@@ -35,16 +35,17 @@ pub(crate) async fn serve_stream(
     if site.draining.is_cancelled() {
         return Err(Refusal::Draining);
     }
-    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings, None)?;
+    let source = site.sessions.begin((SessionKind::Sse, audience), &site.settings(), None)?;
     let session = Arc::clone(source.session());
     let end = EndSession::new(Arc::clone(&session), None);
     let reader = session.with_streams(EventStreams::open_standalone);
     let reader = StreamReader::new(Arc::clone(&session), reader);
     site.hosts.send(Host::on_http(source)).await.map_err(|_| Refusal::Draining)?;
-    let messages = site.settings.sse_paths.as_ref().map_or("", |paths| &paths.messages);
+    let settings = site.settings();
+    let messages = settings.sse_paths.as_ref().map_or("", |paths| &paths.messages);
     let view = audience.view().map(|view| format!("/{view}")).unwrap_or_default();
     let endpoint = format!("{messages}{view}?{SESSION_PARAMETER}{}", session.id().as_str());
-    let body = EventBody::new(reader, site.settings.keep_alive_interval, None);
+    let body = EventBody::new(reader, site.settings().keep_alive_interval, None);
     Ok(reply::events(body.begin_with_endpoint(&endpoint).end_session_with(end)))
 }
 
@@ -58,7 +59,7 @@ pub(crate) async fn serve_messages(
     let id = session_id(&head.uri).ok_or(Refusal::UnknownSession)?;
     let session = site.sessions.find((SessionKind::Sse, audience), &id)?.ok_or(Refusal::UnknownSession)?;
     let budgets = (&site.body_budget, Some(session.body_budget()));
-    let (body, memory) = read_body(body, &site.settings, budgets).await?;
+    let (body, memory) = read_body(body, &site.settings(), budgets).await?;
     let mut messages = Vec::new();
     parse(&body, |message| messages.push(InboundMessage { message, post: None }));
     let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{FirstEvents, PostFormat};
 use bowline_proto::server::http::PostRefusal;
-use bowline_proto::server::modern;
 use bowline_proto::server::modern::headers::check_version_header;
 use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::server::modern::{self, SERVED_REVISIONS};
 use bowline_proto::server::requests::Turn;
 use bowline_proto::wire::{Id, Json, Message, RpcError, code, method};
 use http::{HeaderMap, StatusCode};
@@ -24,10 +23,11 @@ use crate::audience::Audience;
 use crate::given_up::given_up;
 use crate::link::HostLink;
 use crate::open_request::OpenRequest;
-use crate::stateless::{StatelessRequest, check};
+use crate::stateless::{RequestOrigin, StatelessRequest, check};
 
-/// The modern revisions that are served.
-const SERVED_REVISIONS: [Revision; 1] = [Revision::V2026_07_28];
+/// The header of a request that a process relays for a host on a pipe; see
+/// [`HttpSettings::with_relayed_pipes`](crate::HttpSettings::with_relayed_pipes).
+pub const RELAYED_PIPE_HEADER: &str = "bowline-relayed-pipe";
 
 /// Validates a message and hands it to whoever takes such requests, and responds.
 // GW-01, GW-02, GW-03, GW-10
@@ -44,14 +44,12 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
-    let values = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let client = check_version_header(values, params.as_ref())
-        .map_err(|mismatch| mismatch.refusal())
-        .and_then(|()| ModernRequest::parse(params.as_ref(), &SERVED_REVISIONS))
-        .and_then(|client| {
-            check(&headers, &client, (&method, params.as_ref()), None)?;
-            Ok(client)
-        })
+    let origin = if site.settings().relays_pipes && headers.contains_key(RELAYED_PIPE_HEADER) {
+        RequestOrigin::RelayedPipe
+    } else {
+        RequestOrigin::Http(headers)
+    };
+    let client = check_request(&origin, &method, params.as_ref())
         .map_err(|refusal| Refusal::Stateless(id.clone(), refusal))?;
     // A subscription is nothing but events.
     if *method == *method::LISTEN && !accepted.event_stream {
@@ -61,7 +59,7 @@ pub(crate) async fn serve_stateless(
     let name = client.client_info.as_ref().map_or("", Json::as_str);
     let slot = site.sessions.admission().stateless_host(&audience, name).admit();
     let slot = slot.map_err(|error| Refusal::Limit(Some(id.clone()), error))?;
-    let session = site.sessions.begin_stateless(audience.clone(), &site.settings);
+    let session = site.sessions.begin_stateless(audience.clone(), &site.settings());
     // GW-09: however this ends, the request ends with it.
     let end = EndSession::new(Arc::clone(&session), Some(permit)).with_slot(slot);
     let link = HostLink::on_http(&session);
@@ -74,7 +72,7 @@ pub(crate) async fn serve_stateless(
     let request = OpenRequest::new(link, key, id.clone(), Some(ticket));
     let id_of_request = id.clone();
     let request =
-        StatelessRequest { request, id: id_of_request, method, params, client, memory, audience, headers };
+        StatelessRequest { request, id: id_of_request, method, params, client, memory, audience, origin };
     if requests.send(request).await.is_err() {
         return Err(unavailable(&id, "no more requests are accepted"));
     }
@@ -85,10 +83,27 @@ pub(crate) async fn serve_stateless(
         },
         FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
-            let body = EventBody::new(reader, site.settings.keep_alive_interval, Some(token));
+            let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end))
         }
     })
+}
+
+/// Checks what a request says about itself, and that its headers repeat it.
+// GW-01, GW-02, GW-03
+fn check_request(
+    origin: &RequestOrigin,
+    method: &str,
+    params: Option<&Json>,
+) -> Result<ModernRequest, modern::Refusal> {
+    let RequestOrigin::Http(headers) = origin else {
+        return ModernRequest::parse(params, &SERVED_REVISIONS);
+    };
+    let values = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    check_version_header(values, params).map_err(|mismatch| mismatch.refusal())?;
+    let client = ModernRequest::parse(params, &SERVED_REVISIONS)?;
+    check(headers, &client, (method, params), None)?;
+    Ok(client)
 }
 
 /// Makes room for a request, if there is some.

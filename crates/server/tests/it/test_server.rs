@@ -196,6 +196,7 @@ pub(crate) async fn serve_host(mut host: Host, reports: Reports) {
                     serve_request(request, &method, params, steps).await;
                 });
             }
+            HostEvent::Stateless(request) => panic!("a session has no such request: {request:?}"),
             HostEvent::Overload(request) => {
                 request.respond(&RpcError::new(code::INTERNAL_ERROR, "overload")).await;
             }

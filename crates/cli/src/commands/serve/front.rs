@@ -72,9 +72,13 @@ pub(super) async fn run(
 async fn serve(server: Server, mut supervisor: Supervisor, printer: &Printer) {
     let serving = Serving::new(printer);
     let note = serving.event_callback();
-    let is_connected = supervisor.is_connected.clone();
-    let relay =
-        Relay::new(server).with_initialize_timeout(INITIALIZE_TIMEOUT).on_connection_event(move |event| {
+    let [is_connected, is_reached] = [(); 2].map(|()| supervisor.is_connected.clone());
+    let relay = Relay::new(server)
+        .with_initialize_timeout(INITIALIZE_TIMEOUT)
+        .relay_stateless_requests(move |reached| {
+            is_reached.send_replace(reached);
+        })
+        .on_connection_event(move |event| {
             record_event(&is_connected, event);
             note(event);
         });
@@ -121,7 +125,7 @@ fn record_event(is_connected: &watch::Sender<bool>, event: &ConnectionEvent) {
 /// Starts the daemon when nobody listens on its socket. Ends when it is dropped.
 struct Supervisor {
     /// Whether the relay is connected to the daemon. It counts as connected until it reports
-    /// otherwise: the relay connects when the host says `initialize`.
+    /// otherwise: the relay connects at the first request of the host.
     is_connected: watch::Sender<bool>,
     failures: mpsc::Receiver<StartFailure>,
     _task: AbortOnDropHandle<()>,

@@ -26,9 +26,20 @@ use crate::settings::Settings;
 /// A socket that hosts can connect to.
 pub(super) struct Listener {
     pub(super) http: HttpListener,
+    pub(super) kind: SocketKind,
     /// Removes the file of a Unix socket at the end.
     #[cfg(unix)]
     _socket_file: Option<SocketFile>,
+}
+
+/// Who can connect to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SocketKind {
+    /// Everybody, so that tokens are needed.
+    Tcp,
+    /// Programs of the same user.
+    #[cfg(unix)]
+    Unix,
 }
 
 /// Binds a TCP socket. After a kill, a child that the last process was about to start may hold the socket
@@ -57,7 +68,7 @@ pub(super) async fn open(
 ) -> Outcome<Listener> {
     let served = &units::count(servers.len(), "server");
     let has_processes = servers.iter().any(|server| matches!(server.transport, Transport::Stdio(_)));
-    let mut http = limits::apply(http_settings(args, has_processes), &configured::read(settings)?.limits);
+    let mut http = http_settings(args, has_processes);
     if let Some(sessions) = serve_sessions::open(settings).await {
         http = http.with_session_store(sessions);
     }
@@ -77,15 +88,16 @@ pub(super) async fn open(
                 // It need not have a path.
                 let path = path.filter(|path| !path.as_os_str().is_empty());
                 let path = path.unwrap_or_else(|| "of the service manager".into());
+                let configured = configure(args, settings, (views, SocketKind::Unix), http)?;
+                let http = HttpListener::unix(socket, configured.http.with_inherited_socket());
                 note_socket(settings, (served, views), &path);
-                let http = with_views(http.with_inherited_socket(), views);
-                let http = HttpListener::unix(socket, http);
-                return Ok(Listener { http, _socket_file: None });
+                return Ok(Listener { http, kind: SocketKind::Unix, _socket_file: None });
             }
             None => {}
         }
         if let Some(path) = &args.socket {
-            return open_unix(http, settings, (served, views), path);
+            let configured = configure(args, settings, (views, SocketKind::Unix), http)?;
+            return open_unix(configured.http, settings, (served, views), path);
         }
     }
     serve_tcp(args, http, settings, (served, views), Err(args.address)).await
@@ -95,16 +107,74 @@ fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
     let settings =
         HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned());
     let settings = settings.with_idle_timeout(args.session_idle);
+    // A daemon has hosts on pipes, whose fronts relay them.
+    let settings = if args.detached.is_some() { settings.with_relayed_pipes() } else { settings };
     if has_processes { settings.with_max_sessions(MAX_SESSIONS_WITH_PROCESSES) } else { settings }
 }
 
 /// Most sessions if servers are processes, of which each session has its own.
 const MAX_SESSIONS_WITH_PROCESSES: usize = 100;
 
+/// Settings of a listener, as the configuration has them.
+struct ConfiguredSettings {
+    http: HttpSettings,
+    /// The file of the general token.
+    token_path: Option<PathBuf>,
+    /// Each view, with where its token is.
+    view_notes: Vec<(String, String)>,
+    /// Where hosts get other tokens.
+    oauth_note: Option<String>,
+}
+
+/// The settings of a listener that a reload can change: limits, views, tokens and issuers.
+pub(super) fn reloaded_settings(
+    args: &ListenArgs,
+    settings: &Settings,
+    (views, kind): (&ViewMap, SocketKind),
+) -> Outcome<HttpSettings> {
+    let http = HttpSettings::new().with_allowed_hosts(args.allow_host.iter().cloned());
+    Ok(configure(args, settings, (views, kind), http)?.http)
+}
+
+/// Adds limits, views, tokens and issuers to the settings of a listener.
+fn configure(
+    args: &ListenArgs,
+    settings: &Settings,
+    (views, kind): (&ViewMap, SocketKind),
+    http: HttpSettings,
+) -> Outcome<ConfiguredSettings> {
+    let serve = configured::read(settings)?;
+    let http = limits::apply(http, &serve.limits);
+    let mut configured =
+        ConfiguredSettings { http, token_path: None, view_notes: Vec::new(), oauth_note: None };
+    let needs_tokens = match kind {
+        SocketKind::Tcp => true,
+        #[cfg(unix)]
+        SocketKind::Unix => false,
+    };
+    if let Some(oauth) = serve.oauth.as_ref().filter(|_| needs_tokens) {
+        configured.http = oauth::accept_tokens(configured.http, oauth)?;
+        configured.oauth_note = Some(oauth::describe(oauth));
+    }
+    if needs_tokens && !args.no_token {
+        let path = token_path(args, settings)?;
+        configured.http = configured.http.with_bearer_token(&load_token(&path)?);
+        configured.token_path = Some(path);
+    }
+    for view in views.keys() {
+        let path = configured.token_path.as_ref().map(|general| views::token_path(general, view));
+        let token = path.as_deref().map(load_token).transpose()?;
+        configured.http = configured.http.with_view(view, token.as_deref());
+        let token = path.map(|path| format!(", with the token in {}", path.display())).unwrap_or_default();
+        configured.view_notes.push((view.clone(), token));
+    }
+    Ok(configured)
+}
+
 /// Serves hosts on a socket that is open, or on one for this address.
 async fn serve_tcp(
     args: &ListenArgs,
-    mut http: HttpSettings,
+    http: HttpSettings,
     settings: &Settings,
     (served, views): (&str, &ViewMap),
     socket: Result<TcpListener, SocketAddr>,
@@ -119,31 +189,12 @@ async fn serve_tcp(
             "use 127.0.0.1, or say --allow-remote and put a proxy with TLS in front",
         ));
     }
-    let oauth = configured::read(settings)?.oauth;
-    if let Some(oauth) = &oauth {
-        http = oauth::accept_tokens(http, oauth)?;
-    }
-    let (token, token_path) = if args.no_token {
-        (None, None)
-    } else {
-        let path = token_path(args, settings)?;
-        (Some(load_token(&path)?), Some(path))
-    };
-    let mut view_notes = Vec::new();
-    for view in views.keys() {
-        let path = token_path.as_ref().map(|general| views::token_path(general, view));
-        let token = path.as_deref().map(load_token).transpose()?;
-        http = http.with_view(view, token.as_deref());
-        let token = path.map(|path| format!(", with the token in {}", path.display())).unwrap_or_default();
-        view_notes.push((view, token));
-    }
+    let configured = configure(args, settings, (views, SocketKind::Tcp), http)?;
+    let ConfiguredSettings { http, token_path, view_notes, oauth_note } = configured;
     let socket = match socket {
         Ok(socket) => socket,
         Err(address) => bind(address).await.map_err(|error| busy_address(address, &error))?,
     };
-    if let Some(token) = &token {
-        http = http.with_bearer_token(token);
-    }
     let http = HttpListener::tcp(socket, http);
     let address = http.local_addr().unwrap_or(address);
     let printer = &settings.printer;
@@ -153,17 +204,18 @@ async fn serve_tcp(
             "hosts need the header `Authorization: Bearer TOKEN` with the token in {}",
             path.display()
         )),
-        None if oauth.is_some() => {}
+        None if oauth_note.is_some() => {}
         None => printer.note("no token is required: every program on this machine can call your tools"),
     }
-    if let Some(oauth) = &oauth {
-        printer.note(&oauth::describe(oauth));
+    if let Some(note) = oauth_note {
+        printer.note(&note);
     }
     for (view, token) in view_notes {
         printer.note(&format!("the view `{view}` is at http://{address}/mcp/{view}{token}"));
     }
     Ok(Listener {
         http,
+        kind: SocketKind::Tcp,
         #[cfg(unix)]
         _socket_file: None,
     })
@@ -209,9 +261,9 @@ fn open_unix(
     };
     let socket = bind_private(path).map_err(|error| failure(&error))?;
     let file = SocketFile::new(path);
-    let http = HttpListener::unix(socket, with_views(http, views));
+    let http = HttpListener::unix(socket, http);
     note_socket(settings, (served, views), path);
-    Ok(Listener { http, _socket_file: Some(file) })
+    Ok(Listener { http, kind: SocketKind::Unix, _socket_file: Some(file) })
 }
 
 #[cfg(unix)]
@@ -223,12 +275,6 @@ fn note_socket(settings: &Settings, (served, views): (&str, &ViewMap), path: &Pa
     if settings.layers().is_ok_and(|layers| layers.serve().oauth.is_some()) {
         settings.printer.note("[serve.oauth] is not used on a socket: only your programs can connect to it");
     }
-}
-
-/// Adds views without tokens, for a socket that only its owner can connect to.
-#[cfg(unix)]
-fn with_views(http: HttpSettings, views: &ViewMap) -> HttpSettings {
-    views.keys().fold(http, |http, view| http.with_view(view, None))
 }
 
 /// Listens on a socket that only its owner can connect to. A socket that a killed process left

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use bowline::Server;
 use bowline::config::ServeSettings;
-use bowline_gateway::{Gateway, Reload};
+use bowline_gateway::{Gateway, HttpControl, LimitsControl, Reload};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::views::{self, ViewMap};
+use super::limits;
+use super::listen::{self, SocketKind};
+use super::views::{self, ViewChanges, ViewMap};
 use crate::args::ServeArgs;
 use crate::commands::serving::LoginCommands;
 use crate::failure::{Failure, Outcome};
@@ -99,8 +101,19 @@ pub(super) struct Reloader<'a> {
     pub(super) watch: ConfigWatch,
     /// What is served.
     pub(super) current: ReadConfig,
+    /// What else a reload changes.
+    pub(super) targets: ReloadTargets,
     #[cfg(unix)]
     pub(super) pid_file: Option<super::detached::PidFile>,
+}
+
+/// What a reload changes beside the gateway.
+#[derive(Default)]
+pub(super) struct ReloadTargets {
+    /// The listener for hosts.
+    pub(super) listener: Option<(HttpControl, SocketKind)>,
+    /// The limits of the only host.
+    pub(super) host_limits: Option<LimitsControl>,
 }
 
 /// Why the configuration is read again.
@@ -157,7 +170,7 @@ impl Reloader<'_> {
     fn reload(&mut self, trigger: Trigger) -> Result<(), String> {
         let settings = self.settings.read_again().map_err(|failure| describe(&failure))?;
         refuse_broken_files(&settings)?;
-        let mut next = ReadConfig::read(self.args, &settings).map_err(|failure| describe(&failure))?;
+        let next = ReadConfig::read(self.args, &settings).map_err(|failure| describe(&failure))?;
         next.refuse_after(&self.current)?;
         let printer = &self.settings.printer;
         next.left_out_notes(Some(&self.current)).iter().for_each(|note| printer.note(note));
@@ -166,16 +179,11 @@ impl Reloader<'_> {
         {
             printer.note(note);
         }
-        if next.views != self.current.views {
-            // Their paths and tokens are those of the start, and so is the key of a daemon.
-            printer.note("the views have changed, which takes effect at the next start");
-            next.views = self.current.views.clone();
-        }
-        if next.serve != self.current.serve {
-            printer.note("the table [serve] has changed, which takes effect at the next start");
-            next.serve = self.current.serve.clone();
-        }
+        let mut changes = self.reload_hosts(&settings, &next)?;
         let reload = self.gateway.reload(next.servers.iter().cloned());
+        if !reload.is_empty() {
+            changes.insert(0, describe_reload(&reload));
+        }
         self.logins.set(login_commands(&settings, &next.servers));
         #[cfg(unix)]
         if let Some(file) = &mut self.pid_file {
@@ -187,9 +195,9 @@ impl Reloader<'_> {
             }
         }
         self.current = next;
-        match (reload.is_empty(), trigger) {
+        match (changes.is_empty(), trigger) {
             (false, _) => {
-                printer.note(&format!("the configuration was reloaded: {}", describe_reload(&reload)));
+                printer.note(&format!("the configuration was reloaded: {}", changes.join("; ")));
             }
             (true, Trigger::Signal) => printer.note("the configuration was read again: nothing has changed"),
             (true, Trigger::ChangedFile) => {
@@ -197,6 +205,41 @@ impl Reloader<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Reloader<'_> {
+    /// Takes over the views and `[serve]`, and says what of them has changed. Fails before anything has
+    /// changed if they cannot be used.
+    fn reload_hosts(&self, settings: &Settings, next: &ReadConfig) -> Result<Vec<String>, String> {
+        let views = ViewChanges::new(&self.current.views, &next.views);
+        let before = &self.current.serve;
+        let has_limits = before.limits != next.serve.limits;
+        let has_oauth = before.oauth != next.serve.oauth;
+        if views.is_empty() && !has_limits && !has_oauth {
+            return Ok(Vec::new());
+        }
+        let listener = self.targets.listener.as_ref();
+        let listener = listener.map(|(listener, kind)| {
+            let http = listen::reloaded_settings(&self.args.listen, settings, (&next.views, *kind));
+            http.map(|http| (listener, http)).map_err(|failure| describe(&failure))
+        });
+        let listener = listener.transpose()?;
+        if let Some(host_limits) = &self.targets.host_limits {
+            host_limits.set(limits::host_limits(&next.serve.limits));
+        }
+        if !views.is_empty() {
+            self.gateway.reload_views(next.views.iter().map(|(name, view)| (name.as_str(), view.clone())));
+        }
+        // A host that selects a view finds it in the gateway.
+        if let Some((listener, http)) = listener {
+            listener.reload(http);
+        }
+        let mut changes = Vec::new();
+        changes.extend((!views.is_empty()).then(|| views.to_string()));
+        changes.extend(has_limits.then(|| "[serve.limits]".to_owned()));
+        changes.extend(has_oauth.then(|| "[serve.oauth]".to_owned()));
+        Ok(changes)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bowline::config::{Problem, View};
@@ -43,6 +44,44 @@ pub(super) fn check_selected(name: &str, views: &ViewMap, settings: &Settings) -
         format!("{file} has {}", names.join(", "))
     };
     Err(Failure::usage_hint(format!("there is no view `{name}`"), hint))
+}
+
+/// How views differ from those before, by their names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ViewChanges {
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl ViewChanges {
+    pub(super) fn new(before: &ViewMap, after: &ViewMap) -> Self {
+        let mut changes = Self::default();
+        for (name, view) in after {
+            match before.get(name) {
+                None => changes.added.push(name.clone()),
+                Some(earlier) if earlier != view => changes.changed.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+        changes.removed = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+        changes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Such as `views: 1 added (docs), 2 removed (files, web)`.
+impl fmt::Display for ViewChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
+        let kinds = kinds.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<_> =
+            kinds.map(|(kind, names)| format!("{} {kind} ({})", names.len(), names.join(", "))).collect();
+        write!(f, "views: {}", parts.join(", "))
+    }
 }
 
 /// The file with the token of a view, beside that of the general token.

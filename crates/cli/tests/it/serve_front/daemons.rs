@@ -62,7 +62,7 @@ impl Daemons {
     }
 
     /// Kills the only daemon, without any warning.
-    pub(super) fn kill(&self) -> u32 {
+    pub(crate) fn kill(&self) -> u32 {
         self.signal(Signal::KILL)
     }
 

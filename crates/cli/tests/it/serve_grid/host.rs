@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::http::{Request, Response};
+use super::pipe::Pipe;
 
 /// A revision of the protocol, as a host of `bowline serve` over HTTP speaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +56,8 @@ enum Session {
     Streamable { id: String, stream: Response },
     /// No session. The stream of the only subscription, if there is one.
     Stateless { stream: Option<Response> },
+    /// No session, on stdin and stdout.
+    Pipe(Pipe),
 }
 
 /// What came of a request.
@@ -108,6 +111,20 @@ impl GridHost {
         host
     }
 
+    /// A host that speaks 2026-07-28 on stdin and stdout.
+    pub(super) fn on_pipe(pipe: Pipe) -> Self {
+        let session = Session::Pipe(pipe);
+        Self { revision: Revision::V2026_07_28, address: String::new(), session, last_id: 0 }
+    }
+
+    /// The pipe of a host on stdin and stdout.
+    pub(super) fn into_pipe(self) -> Option<Pipe> {
+        match self.session {
+            Session::Pipe(pipe) => Some(pipe),
+            _ => None,
+        }
+    }
+
     /// Opens its streams again, after `bowline serve` was restarted. A host of HTTP+SSE has lost its
     /// session with the stream, as the protocol has it.
     pub(super) async fn reconnect(&mut self) {
@@ -117,6 +134,8 @@ impl GridHost {
                 *stream = open_stream(&self.address, self.revision, id).await;
             }
             Session::Stateless { stream } => *stream = None,
+            // It does not notice.
+            Session::Pipe(_) => {}
         }
     }
 
@@ -174,6 +193,10 @@ impl GridHost {
             headers.extend(name.map(|name| ("mcp-name", name.to_owned())));
         }
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        if let Session::Pipe(pipe) = &mut self.session {
+            pipe.send(&message).await;
+            return OpenRequest { id, response: None };
+        }
         let response = self.post(&message, &headers).await;
         let response = (!matches!(self.session, Session::Sse { .. })).then_some(response);
         OpenRequest { id, response }
@@ -181,6 +204,9 @@ impl GridHost {
 
     /// Cancels a request, in the way of its revision.
     pub(super) async fn cancel(&mut self, open: OpenRequest) {
+        if let Session::Pipe(pipe) = &mut self.session {
+            return pipe.cancel(open.id).await;
+        }
         if self.revision < Revision::V2026_07_28 {
             let params = json!({"requestId": open.id, "reason": "no longer wanted"});
             self.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}), &[])
@@ -196,6 +222,9 @@ impl GridHost {
         }
         let filter = json!({"resourceSubscriptions": [uri], "toolsListChanged": true});
         let open = self.begin("subscriptions/listen", json!({"notifications": filter})).await;
+        if let Session::Pipe(pipe) = &mut self.session {
+            return pipe.listen(open.id).await;
+        }
         let mut stream = open.response.expect("a stream");
         assert_eq!(stream.message().await["method"], "notifications/subscriptions/acknowledged");
         self.session = Session::Stateless { stream: Some(stream) };
@@ -206,6 +235,7 @@ impl GridHost {
         let stream = match &mut self.session {
             Session::Sse { stream, .. } | Session::Streamable { stream, .. } => stream,
             Session::Stateless { stream } => stream.as_mut().expect("it listens"),
+            Session::Pipe(pipe) => return pipe.notification(method).await,
         };
         loop {
             let message = stream.message().await;
@@ -229,6 +259,7 @@ impl GridHost {
                 headers.push(("mcp-protocol-version", self.revision.name().into()));
                 "/mcp"
             }
+            Session::Pipe(_) => panic!("nothing is posted on a pipe"),
         };
         let request = Request { verb: "POST", path, headers, body: message.to_string() };
         let mut response = request.send(&self.address).await;
@@ -248,6 +279,7 @@ impl GridHost {
             let message = match (&mut response, &mut self.session) {
                 (Some(response), _) => response.message().await,
                 (None, Session::Sse { stream, .. }) => stream.message().await,
+                (None, Session::Pipe(pipe)) => pipe.message_of_request().await,
                 (None, _) => panic!("no stream has the response"),
             };
             match (message.get("id"), message["method"].as_str()) {

@@ -73,17 +73,23 @@ async fn a_socket_of_the_owner_needs_no_token() {
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
 
+/// Tokens are checked by the new table from the reload on. One with a mistake changes nothing.
 #[tokio::test]
-async fn the_table_is_that_of_the_start() {
+async fn the_table_is_reloaded() {
     let team = Team::new("").await;
     let mut gateway = team.serve().await;
+    assert_eq!(team.status("/mcp", &team.token("")).await, 200);
     team.configure("scopes = ['more']\n");
     gateway.signal(Signal::HUP);
-    expect_line(&mut gateway, "note: the table [serve] has changed, which takes effect at the next start")
-        .await;
-    assert_eq!(team.status("/mcp", &team.token("")).await, 200);
-    assert_eq!(gateway.terminate().await.code(), Some(0));
-    let gateway = team.serve().await;
+    expect_line(&mut gateway, "note: the configuration was reloaded: [serve.oauth]").await;
     assert_eq!(team.status("/mcp", &team.token("")).await, 403);
+    team.configure("scopes = 7\n");
+    gateway.signal(Signal::HUP);
+    expect_line(&mut gateway, "note: the configuration was not reloaded, and nothing has changed").await;
+    assert_eq!(team.status("/mcp", &team.token("")).await, 403);
+    team.configure("");
+    gateway.signal(Signal::HUP);
+    expect_line(&mut gateway, "note: the configuration was reloaded: [serve.oauth]").await;
+    assert_eq!(team.status("/mcp", &team.token("")).await, 200);
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }

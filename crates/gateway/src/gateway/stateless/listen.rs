@@ -1,4 +1,5 @@
-//! `subscriptions/listen`: changes of lists and resources, until the host closes its connection.
+//! `subscriptions/listen`: changes of lists and resources, until the host closes its connection or
+//! cancels the request on a pipe.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ const MAX_QUEUED_CHANGES: usize = 64;
 /// Serves one subscription, until the gateway stops.
 // GW-08
 pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request: StatelessRequest) {
+    let is_on_pipe = request.is_on_pipe();
     let StatelessRequest { request, id, params, client, .. } = request;
     let mut granted = match ListenFilter::parse(params.as_ref(), &client) {
         Ok(filter) => {
@@ -54,12 +56,19 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
                 methods.into_iter().filter_map(|method| stream.tag_notification(method, None)).collect()
             }
             Some(uri) = updates.recv() => {
+                // The view may be another one by now.
+                if lease.catalog().snapshot().resource(&uri).is_none() {
+                    continue;
+                }
                 let params = Edit::new().set_str("uri", &uri).apply(None).ok();
                 Vec::from_iter(stream.tag_notification(method::RESOURCE_UPDATED, params.as_ref()))
             }
             () = hosts.stopping.cancelled() => {
                 if let Some(result) = stream.end_with_result(&server_info()) {
                     request.respond(Ok(&result)).await;
+                    if is_on_pipe {
+                        request.send_notification(&stream.cancellation()).await;
+                    }
                 }
                 return;
             }

@@ -1,6 +1,7 @@
 //! Views: what a view does not show is in no list, and cannot be reached by any request.
 
 mod modern;
+mod roots;
 mod users;
 
 use bowline::Server;

@@ -169,11 +169,17 @@ impl ListenStream {
     // GW-08
     pub fn end(&mut self, server_info: &Json) -> Option<ListenEnd> {
         let result = self.end_with_result(server_info)?;
-        let canceled = Edit::new().set("requestId", &self.id).apply(None).expect("a new object is one");
         Some(ListenEnd {
             result: outgoing::response(&Id::from_json(self.id.clone())?, Ok(&result)),
-            cancellation: outgoing::notification(method::CANCELLED, Some(&self.tag(&canceled))),
+            cancellation: self.cancellation(),
         })
+    }
+
+    /// The notification that follows the response on a pipe.
+    // GW-08
+    pub fn cancellation(&self) -> Frame {
+        let canceled = Edit::new().set("requestId", &self.id).apply(None).expect("a new object is one");
+        outgoing::notification(method::CANCELLED, Some(&self.tag(&canceled)))
     }
 
     /// Ends the stream as [`ListenStream::end`] does. Returns the result of the request alone.

@@ -46,6 +46,12 @@ impl TokenBucket {
         Self { interval, depth: interval * rate.burst.get(), full_at: None }
     }
 
+    /// The bucket with another rate, and with the requests that it has admitted.
+    #[must_use]
+    pub fn with_rate(self, rate: Rate) -> Self {
+        Self { full_at: self.full_at, ..Self::new(rate) }
+    }
+
     /// How long a request has to wait that comes now. `None`: it would be admitted.
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let ahead = self.full_at.map_or(Duration::ZERO, |full_at| full_at.saturating_duration_since(now));

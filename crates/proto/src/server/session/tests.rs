@@ -72,6 +72,80 @@ fn hosts_of_both_eras_learn_that_the_handshake_is_needed() {
     assert!(text(&request(&mut session, "2", "initialize")).contains("initialize was said before"));
 }
 
+const MODERN: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
+
+fn modern() -> TestSession {
+    let mut session = TestSession::default();
+    session.serve_modern();
+    session
+}
+
+fn modern_request(session: &mut TestSession, id: &str, method: &str) -> Action<u32, char> {
+    tell(session, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{MODERN}}}"#))
+}
+
+fn modern_key(action: Action<u32, char>) -> RequestKey {
+    match action {
+        Action::ServeModern { key, client, .. } => {
+            assert_eq!(client.client_capabilities, Json::empty_object());
+            key
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// GW-10, DE-12: the first request that belongs to one era decides; `server/discover` belongs to both.
+#[test]
+fn gw_10_the_first_request_decides_the_era_of_a_pipe() {
+    let mut session = modern();
+    modern_key(modern_request(&mut session, "1", "server/discover"));
+    let (key, attempt) = initialize(&mut session, "2");
+    session.respond(key, &Id::Int(2), Ok(&Json::empty_object())).unwrap();
+    session.accept(attempt);
+    assert!(text(&modern_request(&mut session, "3", "server/discover")).contains("-32601"));
+    assert!(matches!(modern_request(&mut session, "4", "tools/list"), Action::Serve { .. }));
+
+    let mut session = modern();
+    modern_key(modern_request(&mut session, "1", "tools/list"));
+    let refused = text(&request(&mut session, "2", "initialize"));
+    assert!(refused.contains("-32022") && refused.contains(r#""supported":["2026-07-28"]"#), "{refused}");
+    // GW-02: what an earlier request said does not count.
+    assert!(text(&request(&mut session, "3", "tools/list")).contains("-32602"));
+    modern_key(modern_request(&mut session, "4", "server/discover"));
+    modern_key(modern_request(&mut session, "5", "ping"));
+    assert_eq!(notify(&mut session, method::INITIALIZED), Action::Ignore(IgnoreReason::Handshake));
+}
+
+/// GW-01: a request that is refused decides nothing.
+#[test]
+fn gw_01_refused_modern_requests_decide_nothing() {
+    let mut session = modern();
+    let other = MODERN.replace("2026-07-28", "1900-01-01");
+    let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{other}}}"#);
+    assert!(text(&tell(&mut session, &line)).contains("-32022"));
+    assert!(text(&request(&mut session, "1", "server/discover")).contains("-32602"));
+    initialize(&mut session, "1");
+    // Where modern hosts are not served, they are told to use the handshake.
+    let mut legacy = TestSession::default();
+    assert!(text(&modern_request(&mut legacy, "1", "server/discover")).contains("-32601"));
+}
+
+/// CN-03: on a pipe a request is canceled by a notification, in both eras.
+#[test]
+fn cn_03_modern_requests_are_canceled_by_a_notification() {
+    let mut session = modern();
+    let first = modern_key(modern_request(&mut session, "1", "tools/call"));
+    session.attach(first, 10);
+    assert_eq!(
+        modern_request(&mut session, "1", "tools/list"),
+        Action::Ignore(IgnoreReason::DuplicateId(Id::Int(1)))
+    );
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(tell(&mut session, cancel), Action::Cancel(10));
+    assert_eq!(tell(&mut session, cancel), Action::Ignore(IgnoreReason::UnknownRequest));
+    assert!(session.respond(first, &Id::Int(1), Ok(&Json::empty_object())).is_none());
+}
+
 #[test]
 fn hosts_are_ready_when_they_say_so_or_go_on() {
     for (early, late) in [(Some("initialized"), None), (None, Some("initialized")), (None, Some("request"))] {

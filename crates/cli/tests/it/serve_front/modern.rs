@@ -1,0 +1,200 @@
+//! Hosts of 2026-07-28 on stdio, which have no session.
+
+use bowline_testkit::{self as testkit, HttpServer, ScriptedRequest, Tool};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::daemons::{Daemons, wait_until};
+use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
+use crate::context::Context;
+use crate::status::http_entry;
+
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+async fn server() -> HttpServer {
+    let lookup = Tool::like("lookup", "echo").read_only();
+    let server = testkit::server().legacy().tool(lookup).tool("counter").tool("slow");
+    server.resource("x://a", "the text of a").run().await
+}
+
+fn start(context: &Context, args: &[&str]) -> Host {
+    Host::start(context.bowline([&["serve", "--stdio"], args].concat()))
+}
+
+/// The params with what each request of such a host says about it.
+fn with_meta(mut params: Value) -> Value {
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"form": {}}});
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "modern-host", "version": "1"});
+    params
+}
+
+fn call(tool: &str, arguments: Value) -> Value {
+    with_meta(json!({"name": tool, "arguments": arguments}))
+}
+
+async fn listen(host: &mut Host, filter: Value) -> u64 {
+    let id = host.send_request("subscriptions/listen", with_meta(json!({"notifications": filter}))).await;
+    let acknowledged = host.next_message().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["_meta"][SUBSCRIPTION], id);
+    id
+}
+
+/// GW-01, GW-06, GW-10, LC-11: `server/discover` is answered, and a host may use the handshake all the
+/// same, until another request decides.
+#[tokio::test]
+async fn gw_10_a_host_on_stdio_chooses_its_era() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let _daemons = Daemons::of(&context);
+    for args in [&[][..], &["--alone"]] {
+        let mut host = start(&context, args);
+        let offer = host.request("server/discover", with_meta(json!({}))).await;
+        let offer = &offer["result"];
+        assert_eq!(offer["supportedVersions"], json!(["2026-07-28"]), "{offer}");
+        assert_eq!((&offer["ttlMs"], &offer["cacheScope"]), (&json!(0), &json!("private")), "{offer}");
+        assert_eq!(host.initialize().await["result"]["protocolVersion"], "2025-11-25");
+        assert_eq!(result_text(&host.call("lookup").await), "{}");
+        assert_eq!(host.close().await.status.code(), Some(0));
+
+        let mut host = start(&context, args);
+        let list = host.request("tools/list", with_meta(json!({}))).await;
+        assert_eq!(list["result"]["tools"].as_array().map(Vec::len), Some(3), "{list}");
+        assert_eq!(list["result"]["cacheScope"], "private");
+        assert_eq!(host.initialize().await["error"]["code"], -32022);
+        assert_eq!(host.request("tools/list", json!({})).await["error"]["code"], -32602);
+        assert_eq!(host.request("ping", with_meta(json!({}))).await["error"]["code"], -32601);
+        let said = host.request("tools/call", call("lookup", json!({"a": 1}))).await;
+        assert_eq!(result_text(&said), r#"{"a":1}"#);
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+}
+
+/// GW-07: what a server asks is the result of the call, and its state goes with the retry. After a
+/// restart of the daemon nobody knows the state.
+#[tokio::test]
+async fn gw_07_input_is_required_of_a_host_on_stdio() {
+    let context = Context::new();
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let form = Tool::asks("form", [ScriptedRequest::form_elicitation("k", "Where?", schema)]);
+    let web = testkit::server().legacy().tool(form).run().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]);
+    for is_restarted in [false, true] {
+        let asked = host.request("tools/call", call("form", json!({}))).await;
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let mut retry = call("form", json!({}));
+        retry["requestState"] = asked["result"]["requestState"].clone();
+        retry["inputResponses"] = json!({key: {"action": "accept", "content": {"city": "Bergen"}}});
+        if is_restarted {
+            daemons.kill();
+        }
+        let answer = host.request("tools/call", retry).await;
+        if is_restarted {
+            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
+        } else {
+            assert!(result_text(&answer).contains("Bergen"), "{answer}");
+        }
+    }
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// The daemon is killed during a harmless call, which is sent again, and during one with effects, which
+/// is not.
+#[tokio::test]
+async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
+    let context = Context::new();
+    let wait = Tool::like("wait", "slow").read_only();
+    let web = testkit::server().legacy().tool(wait).tool("slow").tool("counter").run().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]);
+    for (tool, expected) in [("wait", 2), ("slow", 1)] {
+        let id = host.send_request("tools/call", call(tool, json!({"ms": 1500}))).await;
+        web.wait_for(|received| received.tool() == Some(tool), TEST_TIMEOUT).await;
+        daemons.kill();
+        let answer = host.wait_for_response(id).await;
+        if tool == "wait" {
+            result_text(&answer);
+        } else {
+            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+        }
+        let sent = web.received_with_method("tools/call");
+        assert_eq!(sent.iter().filter(|received| received.tool() == Some(tool)).count(), expected);
+    }
+    // What was not sent waits for the daemon, whatever its effects.
+    daemons.kill();
+    assert_eq!(result_text(&host.request("tools/call", call("counter", json!({}))).await), "1");
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// SB-03, SB-05, ST-05: a subscription outlives the daemon, killed or asked to end. Everything may have
+/// changed meanwhile.
+#[tokio::test]
+async fn sb_05_a_subscription_on_stdio_outlives_the_daemon() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]);
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
+    let id = listen(&mut host, filter).await;
+    for signal in [Signal::KILL, Signal::TERM] {
+        let ended = daemons.signal(signal);
+        let expected = ["notifications/tools/list_changed", "notifications/resources/updated"];
+        for method in expected {
+            let change = host.next_message().await;
+            assert_eq!(change["method"], method, "{change}");
+            assert_eq!(change["params"]["_meta"][SUBSCRIPTION], id);
+        }
+        assert_ne!(daemons.only(), ended);
+        web.wait_until(|web| web.announce_resource("x://a") > 0, TEST_TIMEOUT).await;
+        let change = host.next_message().await;
+        assert_eq!((&change["method"], &change["params"]["uri"]), (&json!(expected[1]), &json!("x://a")));
+    }
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// GW-08: a subscription ends with a result, and on a pipe with a cancellation, when the host has closed
+/// its end.
+#[tokio::test]
+async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let _daemons = Daemons::of(&context);
+    for args in [&[][..], &["--alone"]] {
+        let mut host = start(&context, args);
+        let id = listen(&mut host, json!({"toolsListChanged": true})).await;
+        host.close_stdin();
+        let (end, canceled) = (host.next_message().await, host.next_message().await);
+        assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!(id), &json!("complete")), "{end}");
+        assert_eq!(end["result"]["_meta"][SUBSCRIPTION], id);
+        assert_eq!(canceled["method"], "notifications/cancelled", "{canceled}");
+        assert_eq!(canceled["params"]["requestId"], id);
+        assert_eq!(host.wait().await.status.code(), Some(0));
+    }
+}
+
+/// A daemon is not idle while it has a host, although the host requests nothing.
+#[tokio::test]
+async fn a_silent_host_without_a_session_keeps_the_daemon() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]);
+    result_text(&host.request("tools/call", call("lookup", json!({}))).await);
+    let first = daemons.only();
+    // Its subscription to nothing is open once the daemon has started again without any request.
+    daemons.kill();
+    wait_until(|| daemons.all().iter().any(|daemon| *daemon != first)).await;
+    assert_eq!(host.close().await.status.code(), Some(0));
+}

@@ -1,0 +1,117 @@
+//! [`HostRoots`]: the folders that a host works in, as far as they are known.
+
+use std::sync::Arc;
+
+use bowline::Json;
+use bowline_transport::percent_decode_lossy;
+use tokio::sync::watch;
+
+/// The folders of one host.
+#[derive(Debug, Default)]
+pub(crate) struct HostRoots {
+    state: watch::Sender<State>,
+    /// Held while the host is asked.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// `None` while they are not known.
+    folders: Option<Arc<[Box<str>]>>,
+    /// Whether the host has said that they are others by now.
+    is_outdated: bool,
+}
+
+impl HostRoots {
+    /// The folders of a host that has none, and need not be asked.
+    pub(crate) fn none() -> Self {
+        let roots = Self::default();
+        roots.set(Vec::new());
+        roots
+    }
+
+    /// The folders, in the order of the host. `None` while they are not known.
+    pub(crate) fn folders(&self) -> Option<Arc<[Box<str>]>> {
+        self.state.borrow().folders.clone()
+    }
+
+    pub(crate) fn set(&self, folders: Vec<Box<str>>) {
+        self.state.send_replace(State { folders: Some(folders.into()), is_outdated: false });
+    }
+
+    /// Takes note that the folders are others by now. Those that are known count until the host has
+    /// said which.
+    pub(crate) fn mark_outdated(&self) {
+        self.state.send_modify(|state| state.is_outdated = true);
+    }
+
+    /// Whether the host has to be asked.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_outdated || state.folders.is_none()
+    }
+
+    /// Waits until the folders are known.
+    pub(crate) async fn wait_until_known(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.state.subscribe().wait_for(|state| state.folders.is_some()).await;
+    }
+
+    /// Asks the host, one request at a time. `ask` sends `roots/list` and returns the result, if the host
+    /// answers. Dropping the future asks again at the next time.
+    pub(crate) async fn ask(&self, ask: impl Future<Output = Option<Json>>) {
+        let _asking = self.asking.lock().await;
+        if self.is_wanted()
+            && let Some(result) = ask.await
+        {
+            self.set(folders_of(&result));
+        }
+    }
+}
+
+/// The folders in the result of `roots/list`. What is no folder of this machine is left out.
+fn folders_of(result: &Json) -> Vec<Box<str>> {
+    #[derive(serde::Deserialize)]
+    struct Roots {
+        #[serde(default)]
+        roots: Vec<Root>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Root {
+        uri: String,
+    }
+    let Ok(Roots { roots }) = result.decode() else { return Vec::new() };
+    roots.iter().take(MAX_ROOTS).filter_map(|root| folder_of(&root.uri)).collect()
+}
+
+/// The path of a URI such as `file:///home/me/work` or `file://localhost/home`.
+fn folder_of(uri: &str) -> Option<Box<str>> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    path.starts_with('/').then(|| percent_decode_lossy(path).into())
+}
+
+/// Most roots of a host that are looked at.
+const MAX_ROOTS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_read_from_file_uris() {
+        for (uri, folder) in [
+            ("file:///home/me/a%20b", Some("/home/me/a b")),
+            ("file://localhost/home", Some("/home")),
+            ("file:///C:/x", Some("/C:/x")),
+            ("file://elsewhere/home", None),
+            ("https://example.com/home", None),
+            ("file:home", None),
+        ] {
+            assert_eq!(folder_of(uri).as_deref(), folder, "{uri}");
+        }
+        let result = Json::try_from(r#"{"roots":[{"uri":"file:///a"},{"uri":"x:"},{"uri":"file:///b"}]}"#);
+        assert_eq!(folders_of(&result.unwrap()), [Box::from("/a"), Box::from("/b")]);
+        assert!(folders_of(&Json::empty_object()).is_empty());
+    }
+}
