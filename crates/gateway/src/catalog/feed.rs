@@ -7,7 +7,7 @@ use bowline::{Client, Era, Event, EventReceiver, Peer, Result, Status, StatusWat
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Freshness, KnownLists, ListKind, Profile, ServerLists};
+use super::{Freshness, KnownLists, ListKind, Profile, ServerLists, TaskOffer};
 use crate::fleet::FleetServer;
 
 /// What a server offers over one connection.
@@ -143,6 +143,7 @@ async fn fetch(
     let mut lists = before.clone();
     lists.instructions.clone_from(&peer.instructions);
     lists.is_stateless = peer.era() == Era::Modern;
+    lists.tasks = Some(TaskOffer::of(peer));
     for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
         match kind {
             ListKind::Tools => {

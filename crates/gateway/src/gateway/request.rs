@@ -177,7 +177,9 @@ impl RoutedCall {
         let CallContext { gateway, upstreams, method } = context;
         let Self { snapshot, route } = self;
         match route {
-            Route::List(kind) => Ok(list(upstreams.catalog(), kind, gateway.list_wait).await),
+            Route::List(kind) => {
+                Ok(list(upstreams.catalog(), kind, gateway.list_wait, upstreams.host_tasks()).await)
+            },
             Route::Forward { server, params: own } => match upstreams.connect(&server) {
                 Some(used) => origin.forward(used?, &snapshot, method, own).await,
                 None => Err(removed_target(upstreams, method, params)),

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::Revision;
 use bowline::types::method;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::request::requested_log_level;
-use super::upstream::{Identity, SessionLink, Upstreams};
+use super::upstream::{HostTasks, Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
 use crate::handshake::forwarded_capabilities;
@@ -93,6 +94,10 @@ impl HostSession {
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
             view: Arc::clone(&self.view),
+            tasks: match params.agreed_revision(Revision::NEWEST_LEGACY) {
+                Revision::V2025_11_25 => HostTasks::Experiment,
+                _ => HostTasks::ByRequest,
+            },
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::Shared;
 use super::handshake::server_info;
 use super::session::CLOSE_TIMEOUT;
-use super::upstream::{Identity, Upstreams};
+use super::upstream::{HostTasks, Identity, Upstreams};
 
 /// The shared connections, opened when they are first needed and closed when they are idle.
 pub(super) struct SharedUpstreams {
@@ -113,6 +113,7 @@ impl SharedUpstreams {
                     client_info,
                     capabilities,
                     view,
+                    tasks: HostTasks::ByRequest,
                     session: None,
                 },
             ),

@@ -36,9 +36,20 @@ pub(super) struct Identity {
     pub(super) capabilities: Json,
     /// The servers that it sees, and what of them.
     pub(super) view: Arc<HostView>,
+    /// Which tasks the host can be told of, whatever it requests.
+    pub(super) tasks: HostTasks,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
+}
+
+/// Which tasks a host can be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostTasks {
+    /// Those of 2025-11-25.
+    Experiment,
+    /// None, or those of the extension, which each request of the host declares anew.
+    ByRequest,
 }
 
 /// A session of a host, as far as servers reach it.
@@ -146,6 +157,18 @@ impl Upstreams {
             Some(session) => session.handshake.wait_until_answered().await,
             None => true,
         }
+    }
+
+    /// Which tasks the host can be told of.
+    pub(super) fn host_tasks(&self) -> HostTasks {
+        self.identity.tasks
+    }
+
+    /// Whose tasks these are: the principal and the view of the host, in a text that no other pair has.
+    // SE-09
+    pub(super) fn audience(&self) -> String {
+        // No name of a view has a slash in it, so the last slash ends the principal.
+        format!("{}/{}", self.identity.principal.as_deref().unwrap_or_default(), self.identity.view.name())
     }
 
     /// What the servers offer to this host.
