@@ -67,7 +67,9 @@ pub use bowline_server::{
     SessionStore, SessionStoreFuture, StoredSession, TokenIdentity, TokenRefusal, TokenVerifier,
     TokenVerifierFuture,
 };
-pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists, TaskOffer};
+pub use catalog::{
+    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists, TaskOffer,
+};
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use jwt_verifier::JwtVerifier;

@@ -115,9 +115,9 @@ impl TaskRecord {
 
     /// When the id is no longer valid: some time after the task, whose lifetime a server may extend.
     fn expires_at(&self) -> SystemTime {
-        let lifetime = self.ttl_ms.map_or(DEFAULT_LIFETIME, |ttl| {
-            Duration::from_millis(ttl).saturating_add(LIFETIME_GRACE)
-        });
+        let lifetime = self
+            .ttl_ms
+            .map_or(DEFAULT_LIFETIME, |ttl| Duration::from_millis(ttl).saturating_add(LIFETIME_GRACE));
         let created = UNIX_EPOCH.checked_add(Duration::from_millis(self.created_ms)).unwrap_or(UNIX_EPOCH);
         created.checked_add(lifetime.min(MAX_LIFETIME)).unwrap_or(UNIX_EPOCH)
     }
@@ -125,7 +125,9 @@ impl TaskRecord {
     fn to_bytes(&self) -> Option<Vec<u8>> {
         let Self { server, place, created_ms, ttl_ms, poll_ms } = self;
         let (kind, id) = match place {
-            TaskPlace::Server { id, dialect: TaskDialect::Experiment } => (EXPERIMENT, id.as_bytes().to_vec()),
+            TaskPlace::Server { id, dialect: TaskDialect::Experiment } => {
+                (EXPERIMENT, id.as_bytes().to_vec())
+            }
             TaskPlace::Server { id, dialect: TaskDialect::Extension } => (EXTENSION, id.as_bytes().to_vec()),
             TaskPlace::Kept(number) => (KEPT, number.to_be_bytes().to_vec()),
         };
@@ -153,7 +155,8 @@ impl TaskRecord {
             KEPT => TaskPlace::Kept(u64::from_be_bytes(id.try_into().ok()?)),
             _ => return None,
         };
-        let optional = |number: &[u8; 8]| Some(u64::from_be_bytes(*number)).filter(|number| *number != u64::MAX);
+        let optional =
+            |number: &[u8; 8]| Some(u64::from_be_bytes(*number)).filter(|number| *number != u64::MAX);
         let record = Self {
             server: text(server)?,
             place,
@@ -232,7 +235,8 @@ mod tests {
     #[test]
     fn tn_09_ids_expire_after_their_tasks() {
         let id = key().seal("/", &record("up-1")).unwrap();
-        let at = |time: Duration| key().open("/", &id, UNIX_EPOCH + Duration::from_secs(1_000) + time).is_some();
+        let at =
+            |time: Duration| key().open("/", &id, UNIX_EPOCH + Duration::from_secs(1_000) + time).is_some();
         assert!(at(Duration::from_secs(60)));
         assert!(at(LIFETIME_GRACE + Duration::from_secs(59)));
         assert!(!at(LIFETIME_GRACE + Duration::from_secs(60)));

@@ -382,7 +382,10 @@ async fn call_as_task(
     let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     let task = options.task.ttl.map_or_else(Edit::new, |ttl| Edit::new().set_int("ttl", millis(ttl)));
     let task = task.apply(None).expect("a new object is one");
-    let params = Edit::new().set("task", &task).apply(params).expect("params are an object");
+    // Whoever relays a call may have written what it wants of the task.
+    let own = params.and_then(|params| params.member("task")).filter(Json::is_object);
+    let task = own.as_ref().unwrap_or(&task);
+    let params = Edit::new().set("task", task).apply(params).expect("params are an object");
     let tracked = TaskProgress::new(options.progress.clone());
     let mut tracking = options.clone();
     tracking.task.progress = Some(Arc::clone(&tracked));

@@ -268,7 +268,8 @@ impl Snapshot {
             if kind == ListKind::Tools && is_harmless(item) {
                 self.harmless_tools.extend(known_names.map(|name| name.as_str().into()));
             }
-            let support = if kind == ListKind::Tools { task_support(of, item) } else { TaskSupport::Forbidden };
+            let support =
+                if kind == ListKind::Tools { task_support(of, item) } else { TaskSupport::Forbidden };
             if support != TaskSupport::Forbidden {
                 let known_names = [Some(exposed), earlier.as_ref()].into_iter().flatten();
                 self.task_tools.extend(known_names.map(|name| (name.as_str().into(), support)));

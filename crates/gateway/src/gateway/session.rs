@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::request::requested_log_level;
+use super::tasks::SessionTasks;
 use super::upstream::{HostTasks, Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
@@ -21,6 +22,8 @@ use crate::view::HostView;
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
+    /// The tasks of the host.
+    pub(super) tasks: SessionTasks,
     principal: Option<Arc<str>>,
     view: Arc<HostView>,
     /// Set by the `initialize` of the host.
@@ -33,7 +36,14 @@ impl HostSession {
         let link = host.link().clone();
         let view = gateway.views.select(host.view());
         let principal = host.principal().map(Arc::from);
-        let session = Arc::new(Self { gateway, link, principal, view, upstreams: Mutex::default() });
+        let session = Arc::new(Self {
+            gateway,
+            link,
+            tasks: SessionTasks::default(),
+            principal,
+            view,
+            upstreams: Mutex::default(),
+        });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -111,7 +121,9 @@ impl HostSession {
         let catalog = Arc::clone(upstreams.catalog());
         catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
         let snapshot = catalog.snapshot();
-        request.respond(Ok(&handshake::build_result(request.params(), &snapshot))).await;
+        request
+            .respond(Ok(&handshake::build_result(request.params(), &snapshot, catalog.may_offer_tasks())))
+            .await;
         request.accept();
         let link = self.link.clone();
         let handshake = request.handshake();

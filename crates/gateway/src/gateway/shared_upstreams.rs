@@ -179,6 +179,19 @@ impl UpstreamLease {
     }
 }
 
+impl Clone for UpstreamLease {
+    fn clone(&self) -> Self {
+        if let Some(entry) = self.shared.by_client.lock().get_mut(&self.client) {
+            entry.users += 1;
+        }
+        Self {
+            shared: Arc::clone(&self.shared),
+            client: self.client.clone(),
+            upstreams: Arc::clone(&self.upstreams),
+        }
+    }
+}
+
 impl Deref for UpstreamLease {
     type Target = Upstreams;
 

@@ -370,6 +370,11 @@ impl Upstream {
         self.identity.session.as_ref()
     }
 
+    /// Which tasks the host can be told of.
+    pub(super) fn host_tasks(&self) -> HostTasks {
+        self.identity.tasks
+    }
+
     /// Counts a call while the permit lives. `None` if there are too many.
     pub(super) fn count_call(&self) -> Option<SemaphorePermit<'_>> {
         self.calls.try_acquire().ok()

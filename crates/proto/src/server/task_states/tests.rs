@@ -79,7 +79,8 @@ fn tn_04_a_failed_tool_is_a_failed_task_in_one_dialect_only() {
 fn tn_05_questions_are_a_part_of_the_state() {
     let state = task(&experiment("input_required"), TaskDialect::Experiment);
     let params = Json::try_from(r#"{"message":"Where?"}"#).unwrap();
-    let inputs = vec![("k".into(), InputRequest { method: "elicitation/create".into(), params: Some(params) })];
+    let inputs =
+        vec![("k".into(), InputRequest { method: "elicitation/create".into(), params: Some(params) })];
     let modern = value(&state_for_extension(&state, "mine", &TaskDetail::Inputs(inputs)));
     assert_eq!(modern["status"], "input_required");
     assert_eq!(
