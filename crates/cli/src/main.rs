@@ -17,6 +17,7 @@ mod logins;
 mod print;
 mod refresh_tracker;
 mod serve_sessions;
+mod serve_task_key;
 mod serve_token;
 mod server_auth;
 mod session;

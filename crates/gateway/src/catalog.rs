@@ -280,6 +280,13 @@ impl Catalog {
         until.filter(|until| *until > now).max()
     }
 
+    /// Whether a server of the view offers tasks, or is not known to offer none. It waits for servers
+    /// that were never connected, as [`Catalog::wait_until_known`] does.
+    pub(crate) async fn offers_tasks(&self, limit: Duration) -> bool {
+        self.wait_until_known(limit).await;
+        self.may_offer_tasks()
+    }
+
     /// Whether a server of the view offers tasks, or it is not known yet that it does not.
     pub(crate) fn may_offer_tasks(&self) -> bool {
         let state = self.state.lock();

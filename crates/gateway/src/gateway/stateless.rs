@@ -121,6 +121,16 @@ impl StatelessHosts {
     /// Answers a request of the tasks extension.
     async fn answer_about_task(&self, lease: UpstreamLease, request: StatelessRequest) {
         let StatelessRequest { request, method, params, client, .. } = request;
+        // GW-05, TN-08
+        let is_offered = lease.catalog().offers_tasks(self.gateway.list_wait).await;
+        let refusal = match is_offered {
+            false => Some(method_not_found()),
+            true if !client.declares_tasks() => Some(Refusal::undeclared_tasks()),
+            true => None,
+        };
+        if let Some(refusal) = refusal {
+            return request.respond(Err(&refusal.error)).await;
+        }
         let answer = match self.gateway.tasks.find(&lease.audience(), params.as_ref()) {
             Ok(task) => {
                 let gateway = Arc::clone(&self.gateway);
@@ -201,9 +211,7 @@ impl StatelessHosts {
 fn find_retry(request: &StatelessRequest) -> Result<Option<InputRetry>, Refusal> {
     match MethodKind::of(&request.method) {
         MethodKind::Core | MethodKind::Unknown => {}
-        // TN-08
-        MethodKind::Tasks if !request.client.declares_tasks() => return Err(Refusal::undeclared_tasks()),
-        MethodKind::Tasks => {}
+        MethodKind::Tasks => return Ok(None),
         // TN-10
         MethodKind::Removed => return Err(method_not_found()),
     }

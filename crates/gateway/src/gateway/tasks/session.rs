@@ -158,7 +158,8 @@ impl CallOrigin for TaskCall<'_> {
 }
 
 impl HostSession {
-    /// Answers a request about tasks of a host of 2025-11-25. `None` if it is another request.
+    /// Answers a request about tasks of a host of 2025-11-25. `None` if it is another request, or no
+    /// server offers tasks.
     pub(in super::super) async fn answer_task_request(
         &self,
         upstreams: &Upstreams,
@@ -166,11 +167,15 @@ impl HostSession {
         method: &str,
         params: Option<&Json>,
     ) -> Option<HandlerResult> {
+        let is_known = matches!(
+            method,
+            method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL | method::TASKS_LIST
+        );
+        if !is_known || !upstreams.catalog().offers_tasks(self.gateway.list_wait).await {
+            return None;
+        }
         if method == method::TASKS_LIST {
             return Some(self.list_tasks(upstreams, params).await);
-        }
-        if !matches!(method, method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL) {
-            return None;
         }
         let task = match self.gateway.tasks.find(&upstreams.audience(), params) {
             Ok(task) => task,
