@@ -94,8 +94,10 @@ impl Client {
             Ok(changed) => {
                 let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
                 let name = tool_name(method, ask.params).unwrap_or_default();
-                let span = scope.span().unwrap_or_else(Span::none);
-                Box::pin(self.call_raw_tool(&name, ask).instrument(span)).await
+                match scope.span() {
+                    None => self.call_raw_tool(&name, ask).await,
+                    Some(span) => Box::pin(self.call_raw_tool(&name, ask).instrument(span)).await,
+                }
             }
             Err(error) => Err(error),
         };

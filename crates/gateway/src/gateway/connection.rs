@@ -178,6 +178,11 @@ impl Connection {
         self.is_shared.then(|| CallHandler::new(call, session, on_question, response_timeout))
     }
 
+    /// Called for each request of the server, if hosts with sessions use the connection.
+    pub(super) fn question_observer(&self) -> Option<QuestionObserver> {
+        self.on_question.clone()
+    }
+
     /// Uses the connection. `None` if it is retired or being closed.
     pub(super) fn begin_use(self: &Arc<Self>) -> Option<ConnectionUse> {
         let mut usage = self.usage.lock();

@@ -49,7 +49,7 @@ pub(super) struct FoundTask {
 struct KeptTask {
     /// Its state, in the form of 2025-11-25.
     state: Task,
-    outcome: Result<Json, RpcError>,
+    result: Json,
 }
 
 /// For how long a result is kept if the host does not say.
@@ -80,12 +80,12 @@ impl Tasks {
         &self,
         audience: &str,
         server: &str,
-        outcome: Result<Json, RpcError>,
+        result: Json,
         ttl: Option<Duration>,
     ) -> Result<(FoundTask, Task), RpcError> {
         let now = SystemTime::now();
         let ttl = ttl.unwrap_or(DEFAULT_KEPT_TTL).min(MAX_KEPT_TTL);
-        let number = self.kept.lock().insert(outcome, (now, ttl));
+        let number = self.kept.lock().insert(result, (now, ttl));
         let record = TaskRecord::kept(server, number, ttl, now);
         let id = self.key.seal(audience, &record);
         let id = id.ok_or_else(|| RpcError::new(code::INTERNAL_ERROR, "the task cannot be given an id"))?;
@@ -98,11 +98,11 @@ impl Tasks {
     fn kept(&self, task: &FoundTask, number: u64) -> Result<KeptTask, RpcError> {
         let kept = self.kept.lock();
         let entry = kept.get(number, SystemTime::now()).ok_or_else(unknown_task)?;
-        let is_failed = entry.outcome.as_ref().map_or(true, is_tool_error);
+        let is_failed = is_tool_error(&entry.result);
         let ttl = u64::try_from(entry.ttl.as_millis()).unwrap_or(u64::MAX);
         let state = ended_state(&task.id, is_failed, &timestamp::format(entry.since), ttl);
         let state = Task::decode(&state, TaskDialect::Experiment).expect("it has a valid state");
-        Ok(KeptTask { state, outcome: entry.outcome.clone() })
+        Ok(KeptTask { state, result: entry.result.clone() })
     }
 
     /// The task that the params of a request name, if it is one of this audience. All others are

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-use bowline::{Json, RpcError};
+use bowline::Json;
 
 /// The answers, the oldest first.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct KeptResults {
 /// One answer.
 pub(super) struct KeptResult {
     number: u64,
-    pub(super) outcome: Result<Json, RpcError>,
+    pub(super) result: Json,
     pub(super) since: SystemTime,
     /// For how long it is kept.
     pub(super) ttl: Duration,
@@ -33,19 +33,15 @@ const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 impl KeptResults {
     /// Keeps an answer. The oldest make room.
-    pub(super) fn insert(
-        &mut self,
-        outcome: Result<Json, RpcError>,
-        (now, ttl): (SystemTime, Duration),
-    ) -> u64 {
+    pub(super) fn insert(&mut self, result: Json, (now, ttl): (SystemTime, Duration)) -> u64 {
         self.remove_where(|entry| entry.is_over(now));
         self.last_number += 1;
-        self.bytes += size(&outcome);
-        self.entries.push_back(KeptResult { number: self.last_number, outcome, since: now, ttl });
+        self.bytes += result.as_bytes().len();
+        self.entries.push_back(KeptResult { number: self.last_number, result, since: now, ttl });
         while self.entries.len() > 1 && (self.entries.len() > MAX_KEPT_RESULTS || self.bytes > MAX_KEPT_BYTES)
         {
             if let Some(oldest) = self.entries.pop_front() {
-                self.bytes -= size(&oldest.outcome);
+                self.bytes -= oldest.result.as_bytes().len();
             }
         }
         self.last_number
@@ -61,7 +57,7 @@ impl KeptResults {
         self.entries.retain(|entry| {
             let is_removed = condition(entry);
             if is_removed {
-                *bytes -= size(&entry.outcome);
+                *bytes -= entry.result.as_bytes().len();
             }
             !is_removed
         });
@@ -74,19 +70,12 @@ impl KeptResult {
     }
 }
 
-fn size(outcome: &Result<Json, RpcError>) -> usize {
-    match outcome {
-        Ok(result) => result.as_bytes().len(),
-        Err(error) => error.message.len() + error.data.as_ref().map_or(0, |data| data.as_bytes().len()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn result(bytes: usize) -> Result<Json, RpcError> {
-        Ok(Json::parse(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap())
+    fn result(bytes: usize) -> Json {
+        Json::parse(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap()
     }
 
     #[test]

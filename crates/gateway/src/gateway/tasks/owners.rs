@@ -19,6 +19,7 @@ use bowline_proto::server::task_states::{
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use super::super::members::QuestionObserver;
 use super::super::questions::CallQuestions;
 use super::super::upstream::SessionLink;
 use crate::error_response;
@@ -71,10 +72,17 @@ impl TaskOwners {
         }
     }
 
-    /// The host of a task, if it is this one: the one that is already remembered, with what it waits
-    /// for.
-    pub(super) fn get(&self, server_id: &str, id: &str) -> Option<Arc<TaskOwner>> {
-        self.0.lock().by_id.get(server_id).filter(|owner| *owner.id == *id).cloned()
+    /// Whether the host is remembered that knows a task by this id.
+    pub(super) fn is_known(&self, server_id: &str, id: &str) -> bool {
+        self.0.lock().by_id.get(server_id).is_some_and(|owner| *owner.id == *id)
+    }
+
+    /// Forgets a host of a task, unless another one has taken its place.
+    pub(super) fn remove_owner(&self, server_id: &str, owner: &Arc<TaskOwner>) {
+        let is_same = |known: &Arc<TaskOwner>| Arc::ptr_eq(known, owner);
+        if self.0.lock().by_id.get(server_id).is_some_and(is_same) {
+            self.remove(server_id);
+        }
     }
 
     /// Forgets a task that has ended.
@@ -160,7 +168,11 @@ impl TaskOwner {
 }
 
 /// Handles what a server asks because of one task.
-pub(super) struct TaskHandler(pub(super) Arc<TaskOwner>);
+pub(super) struct TaskHandler {
+    pub(super) owner: Arc<TaskOwner>,
+    /// Called for each request of the server, if hosts with sessions use the connection.
+    pub(super) on_question: Option<QuestionObserver>,
+}
 
 impl Handler for TaskHandler {
     fn capabilities(&self) -> Json {
@@ -169,6 +181,9 @@ impl Handler for TaskHandler {
     }
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
-        Box::pin(self.0.ask(request))
+        if let Some(on_question) = &self.on_question {
+            on_question();
+        }
+        Box::pin(self.owner.ask(request))
     }
 }

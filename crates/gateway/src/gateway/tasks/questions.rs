@@ -126,7 +126,8 @@ impl TaskFollower {
         let timeout = used.upstream.server.config.timeouts.max;
         let owner = TaskOwner::new(&id, TaskHost::Stateless(asking), timeout);
         used.connection.task_owners.insert(&handle.id, Arc::clone(&owner));
-        let options = CallOptions::new().handler(TaskHandler(owner));
+        let handler = TaskHandler { owner: Arc::clone(&owner), on_question: None };
+        let options = CallOptions::new().handler(handler);
         let ended = async {
             let mut waiting = std::pin::pin!(used.connection.client.wait_task(&handle, &options));
             tokio::select! {
@@ -136,7 +137,7 @@ impl TaskFollower {
             }
         };
         ended.await;
-        used.connection.task_owners.remove(&handle.id);
+        used.connection.task_owners.remove_owner(&handle.id, &owner);
         drop(lease);
     }
 

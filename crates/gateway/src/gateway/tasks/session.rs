@@ -149,7 +149,7 @@ impl CallOrigin for TaskCall<'_> {
                 (task, created)
             }
             // The server has answered at once. The host waits for a task all the same.
-            None => self.tasks().keep(&self.audience, &server, Ok(answer.clone()), self.ttl)?,
+            None => self.tasks().keep(&self.audience, &server, answer.clone(), self.ttl)?,
         };
         let state = state_for_experiment(&state, &task.id);
         self.session.tasks.insert(task, state.clone());
@@ -212,7 +212,7 @@ impl HostSession {
             return self.kept_task(task).map(|kept| kept.state);
         };
         let used = upstreams.connect(&task.record.server).ok_or_else(unknown_task)??;
-        Self::remember_owner(&used, task);
+        Self::remember_owner(&used, task, &handle.id);
         let client = &used.connection.client;
         let state = client.task(&handle).await.map_err(|error| task_error(&used.upstream, client, &error))?;
         if state.status.is_terminal() {
@@ -230,16 +230,18 @@ impl HostSession {
 
     /// Takes note that the task is of this session, for what its server asks and reports. After a
     /// restart nothing else says so.
-    fn remember_owner(used: &UpstreamUse, task: &FoundTask) -> Option<Arc<TaskOwner>> {
-        let TaskPlace::Server { id, .. } = &task.record.place else { return None };
-        if let Some(owner) = used.connection.task_owners.get(id, &task.id) {
-            return Some(owner);
+    fn remember_owner(used: &UpstreamUse, task: &FoundTask, server_id: &str) {
+        if !used.connection.task_owners.is_known(server_id, &task.id)
+            && let Some(owner) = Self::new_owner(used, task)
+        {
+            used.connection.task_owners.insert(server_id, owner);
         }
+    }
+
+    fn new_owner(used: &UpstreamUse, task: &FoundTask) -> Option<Arc<TaskOwner>> {
         let session: SessionLink = used.upstream.session()?.clone();
         let timeout = used.upstream.server.config.timeouts.max;
-        let owner = TaskOwner::new(&task.id, TaskHost::Session(session), timeout);
-        used.connection.task_owners.insert(id, Arc::clone(&owner));
-        Some(owner)
+        Some(TaskOwner::new(&task.id, TaskHost::Session(session), timeout))
     }
 
     /// Waits for a task to end. Returns what the call would have returned.
@@ -251,7 +253,7 @@ impl HostSession {
         task: &FoundTask,
     ) -> HandlerResult {
         let Some(handle) = task.record.handle() else {
-            return self.kept_task(task)?.outcome.map(|result| with_related_task(&result, &task.id));
+            return self.kept_task(task).map(|kept| with_related_task(&kept.result, &task.id));
         };
         let used = upstreams.connect(&task.record.server).ok_or_else(unknown_task)??;
         let (upstream, client) = (&used.upstream, &used.connection.client);
@@ -259,19 +261,25 @@ impl HostSession {
             return Err(error_response::too_many_requests(&upstream.server.config.name));
         };
         let mut options = CallOptions::new();
-        if let Some(owner) = Self::remember_owner(&used, task) {
+        // It takes the place of another session of the same hosts, which has left.
+        let owner = Self::new_owner(&used, task);
+        if let Some(owner) = &owner {
             owner.attach(open);
+            used.connection.task_owners.insert(&handle.id, Arc::clone(owner));
             if handle.dialect == TaskDialect::Extension {
                 // Such a server reports nothing by itself.
-                let owner = Arc::clone(&owner);
+                let owner = Arc::clone(owner);
                 options = options.on_task(move |state| owner.report_state(state));
             }
-            options = options.handler(TaskHandler(owner));
+            let (owner, on_question) = (Arc::clone(owner), used.connection.question_observer());
+            options = options.handler(TaskHandler { owner, on_question });
         }
         let waited = Box::pin(client.wait_task(&handle, &options)).await;
         // What the server said during the task comes before its end.
         used.connection.queue.wait_until_delivered().await;
-        used.connection.task_owners.remove(&handle.id);
+        if let Some(owner) = owner {
+            used.connection.task_owners.remove_owner(&handle.id, &owner);
+        }
         let result = waited.map_err(|error| task_error(upstream, client, &error))?.result.json;
         let snapshot = upstreams.catalog().snapshot();
         let result = with_exposed_uris(result, &snapshot, &upstream.server.config.name);

@@ -79,7 +79,7 @@ impl StatelessTask {
         let id = &self.task.id;
         let Some(handle) = self.task.record.handle() else {
             let kept = self.kept()?;
-            return Ok(state_for_extension(&kept.state, id, &TaskDetail::Outcome(kept.outcome)));
+            return Ok(state_for_extension(&kept.state, id, &TaskDetail::Outcome(Ok(kept.result))));
         };
         let used = self.connect()?;
         let (upstream, client) = (&used.upstream, &used.connection.client);
