@@ -214,20 +214,6 @@ impl GridHost {
         }
     }
 
-    /// Waits for the response to a request that was sent before.
-    pub(crate) async fn finish(&mut self, mut open: OpenRequest) -> Outcome {
-        self.read_response(open.id, open.response.as_mut()).await
-    }
-
-    /// Listens for changes of these tasks. Returns the acknowledgment.
-    pub(crate) async fn listen_for_tasks(&mut self, ids: &[&str]) -> Value {
-        let open = self.begin("subscriptions/listen", json!({"notifications": {"taskIds": ids}})).await;
-        let mut stream = open.response.expect("a stream");
-        let acknowledgment = stream.message().await;
-        self.session = Session::Stateless { stream: Some(stream) };
-        acknowledgment
-    }
-
     /// Listens for changes of this resource, and of lists.
     pub(crate) async fn subscribe(&mut self, uri: &str) {
         if self.revision < Revision::V2026_07_28 {
