@@ -78,6 +78,9 @@ impl HostSession {
                         // Here, so that it holds for the requests that follow.
                         upstreams.set_log_level(level);
                     }
+                    if *method == *method::TASKS_GET && upstreams.host_tasks() == HostTasks::Experiment {
+                        self.list_task(&upstreams, params.as_ref());
+                    }
                     let session = Arc::clone(self);
                     request.spawn(|request| session.serve_request(upstreams, request, method, params));
                 }

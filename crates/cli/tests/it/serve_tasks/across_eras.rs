@@ -82,6 +82,12 @@ async fn survives_a_kill(revision: Revision, era: ServerEra) {
     host.wait_for_status(&asks, "input_required").await;
     let site = site.kill_and_restart().await;
     host.0.reconnect().await;
+    if !host.is_modern() {
+        // TA-05
+        let list = host.0.result("tasks/list", json!({})).await;
+        let listed: Vec<_> = list["tasks"].as_array().expect("a list").iter().map(id_of).collect();
+        assert_eq!(listed, [work.clone(), asks.clone()]);
+    }
     assert_eq!(host.state(&work).await["status"], "working");
     assert!(server.finish_task(&server.tasks()[0].id));
     assert_eq!(host.wait(&work).await, (End::Text(r#"{"n":1}"#.into()), vec![]));

@@ -27,15 +27,16 @@ use crate::task_id::TaskPlace;
 
 /// The tasks of one session, for `tasks/list`, with their last known states.
 ///
-/// They are in memory only: a host has the ids of the tasks that matter to it, and those hold after a
-/// restart. What a server lists itself cannot be used, since it can be of other hosts.
+/// Their ids are recorded with the session, which begins with requests for them after a restart. What a
+/// server lists itself cannot be used, since it can be of other hosts.
 #[derive(Default)]
 pub(in super::super) struct SessionTasks(Mutex<VecDeque<ListedTask>>);
 
 #[derive(Clone)]
 struct ListedTask {
     task: FoundTask,
-    state: Json,
+    /// `None` if it was not fetched yet.
+    state: Option<Json>,
 }
 
 /// Most tasks of a session that are listed. The oldest make room; their ids stay valid.
@@ -47,10 +48,10 @@ const CANCEL_WAIT: Duration = Duration::from_secs(2);
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl SessionTasks {
-    fn insert(&self, task: FoundTask, state: Json) {
+    fn insert(&self, task: FoundTask, state: Option<Json>) {
         let mut listed = self.0.lock();
         match listed.iter_mut().find(|listed| listed.task.id == task.id) {
-            Some(known) => known.state = state,
+            Some(known) => known.state = state.or(known.state.take()),
             None => listed.push_back(ListedTask { task, state }),
         }
         while listed.len() > MAX_LISTED_TASKS {
@@ -61,7 +62,7 @@ impl SessionTasks {
     /// Takes note of the state of a task, which is listed from now on: also one that the host knows
     /// from before a restart.
     fn record(&self, task: &FoundTask, state: &Json) {
-        self.insert(task.clone(), state.clone());
+        self.insert(task.clone(), Some(state.clone()));
     }
 
     fn remove(&self, id: &str) {
@@ -152,7 +153,10 @@ impl CallOrigin for TaskCall<'_> {
             None => self.tasks().keep(&self.audience, &server, answer.clone(), self.ttl)?,
         };
         let state = state_for_experiment(&state, &task.id);
-        self.session.tasks.insert(task, state.clone());
+        if matches!(task.record.place, TaskPlace::Server { .. }) {
+            self.open.request.record_task(&task.id).await;
+        }
+        self.session.tasks.insert(task, Some(state.clone()));
         Ok(created_for_experiment(&state, &answer))
     }
 }
@@ -186,6 +190,14 @@ impl HostSession {
             method::TASKS_CANCEL => self.cancel_task(upstreams, &task).await,
             _ => self.task_result(upstreams, open, &task).await,
         })
+    }
+
+    /// Lists the task that a request names from now on. It is called in the order of the requests of the
+    /// host, so that the list has what it asked for before.
+    pub(in super::super) fn list_task(&self, upstreams: &Upstreams, params: Option<&Json>) {
+        if let Ok(task) = self.gateway.tasks.find(&upstreams.audience(), params) {
+            self.tasks.insert(task, None);
+        }
     }
 
     /// The state of a task, as of now.
@@ -322,8 +334,8 @@ impl HostSession {
         }
         let refresh = async {
             for ListedTask { task, state } in self.tasks.all() {
-                let state = Task::decode(&state, TaskDialect::Experiment);
-                let is_open = state.is_ok_and(|state| !state.status.is_terminal());
+                let state = state.and_then(|state| Task::decode(&state, TaskDialect::Experiment).ok());
+                let is_open = state.is_none_or(|state| !state.status.is_terminal());
                 let is_kept = matches!(task.record.place, TaskPlace::Kept(_));
                 if is_open || is_kept {
                     // It is recorded, or removed if it is gone. Otherwise the last known state stays.
@@ -332,7 +344,7 @@ impl HostSession {
             }
         };
         let _ = timeout(LIST_WAIT, refresh).await;
-        let tasks: Vec<Json> = self.tasks.all().into_iter().map(|listed| listed.state).collect();
+        let tasks: Vec<Json> = self.tasks.all().into_iter().filter_map(|listed| listed.state).collect();
         let tasks = Json::encode(&tasks).expect("a list is JSON");
         Ok(Edit::new().set("tasks", &tasks).apply(None).expect("a new object is one"))
     }
