@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bowline::negotiation::ServerKey;
-use bowline::{Client, Json, Registry, Server};
+use bowline::{Json, Registry, Server};
 use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, Profile, ServerLists};
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
@@ -156,29 +156,12 @@ async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<Server
     let until = tokio::time::Instant::now() + FETCH_TIME;
     let each = servers.iter().map(async |server| {
         let Some(client) = registry.get(&server.name) else { return Err("it was not opened".to_owned()) };
-        match timeout_at(until, fetch_lists(&client)).await {
+        match timeout_at(until, ServerLists::fetch(&client)).await {
             Ok(fetched) => fetched.map_err(|error| error.to_string()),
             Err(_) => Err(format!("it has not answered within {}", units::time(FETCH_TIME))),
         }
     });
     join_all(each).await
-}
-
-/// Fetches all lists that a server offers.
-pub(crate) async fn fetch_lists(client: &Client) -> bowline::Result<ServerLists> {
-    fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
-        items.into_iter().map(json).collect()
-    }
-    let peer = client.ready().await?;
-    Ok(ServerLists {
-        instructions: peer.instructions.clone(),
-        tools: jsons(client.list_tools().await?, |item| item.json),
-        prompts: jsons(client.list_prompts().await?, |item| item.json),
-        resources: jsons(client.list_resources().await?, |item| item.json),
-        templates: jsons(client.list_resource_templates().await?, |item| item.json),
-        is_stateless: peer.era() == bowline::Era::Modern,
-        has_asked: false,
-    })
 }
 
 /// Commands are one kind of host, whatever they can answer at the moment.

@@ -19,6 +19,7 @@ mod print;
 mod refresh_tracker;
 mod search_index;
 mod serve_sessions;
+mod serve_task_key;
 mod serve_token;
 mod server_auth;
 mod session;

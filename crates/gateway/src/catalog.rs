@@ -18,7 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Json;
+use bowline::{Era, Json, Peer, Revision};
+use bowline_proto::wire::extension;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -78,6 +79,42 @@ pub struct ServerLists {
     /// Whether it has asked a host of this kind anything, as far as is known.
     #[serde(default)]
     pub has_asked: bool,
+    /// How its tools can be called as tasks. `None` if that was not recorded.
+    #[serde(default)]
+    pub tasks: Option<TaskOffer>,
+}
+
+/// How the tools of a server can be called as tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskOffer {
+    /// They cannot.
+    Nothing,
+    /// As 2025-11-25 has it: each tool says whether it may be called as a task.
+    Experiment,
+    /// By the tasks extension of 2026-07-28: the server decides about each call.
+    Extension,
+}
+
+impl TaskOffer {
+    /// What a connected server offers.
+    // TA-01, TN-10
+    pub(crate) fn of(peer: &Peer) -> Self {
+        let capabilities = &peer.capabilities;
+        match peer.revision {
+            Revision::V2025_11_25
+                if capabilities.get_path(&["tasks", "requests", "tools", "call"]).is_some() =>
+            {
+                Self::Experiment
+            }
+            revision
+                if revision.era() == Era::Modern && capabilities.extension(extension::TASKS).is_some() =>
+            {
+                Self::Extension
+            }
+            _ => Self::Nothing,
+        }
+    }
 }
 
 impl ServerLists {
@@ -247,6 +284,22 @@ impl Catalog {
         let state = self.state.lock();
         let until = state.shown().filter(is_unknown).map(|entry| entry.since + limit);
         until.filter(|until| *until > now).max()
+    }
+
+    /// Whether a server of the view offers tasks, or is not known to offer none. It waits for servers
+    /// that were never connected, as [`Catalog::wait_until_known`] does.
+    pub(crate) async fn offers_tasks(&self, limit: Duration) -> bool {
+        self.wait_until_known(limit).await;
+        self.may_offer_tasks()
+    }
+
+    /// Whether a server of the view offers tasks, or it is not known yet that it does not.
+    pub(crate) fn may_offer_tasks(&self) -> bool {
+        let state = self.state.lock();
+        state.shown().any(|entry| {
+            let known = entry.lists.as_ref().and_then(|lists| lists.tasks);
+            known.is_none_or(|tasks| tasks != TaskOffer::Nothing)
+        })
     }
 
     /// Tells of every change of a list or of its freshness.

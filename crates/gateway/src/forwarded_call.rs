@@ -13,11 +13,27 @@ use crate::open_calls::OpenCall;
 use crate::trace;
 
 /// What a request of the host needs on its way to the server.
-#[derive(Clone, Copy)]
 pub(crate) struct ForwardedCall<'a> {
     pub(crate) client: &'a Client,
     /// Takes the progress of the request.
     pub(crate) queue: &'a Arc<HostQueue>,
+    pub(crate) kind: CallKind,
+    /// Takes the progress of a task, whose request has been answered.
+    pub(crate) task_progress: Option<Box<TaskProgress>>,
+}
+
+/// Takes the params of progress notifications.
+pub(crate) type TaskProgress = dyn Fn(&Json) + Send + Sync;
+
+/// How a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// As the host made it.
+    Request,
+    /// A call of a tool, for a host that knows no tasks: one is followed to its end.
+    Tool,
+    /// A call of a tool that is to become a task, which the host wants to be kept for this long.
+    Task { ttl: Option<Duration> },
 }
 
 impl ForwardedCall<'_> {
@@ -35,17 +51,30 @@ impl ForwardedCall<'_> {
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
         if let Some(token) = token {
             let (queue, open) = (Arc::clone(self.queue), Arc::downgrade(open));
+            let task_progress = self.task_progress.filter(|_| matches!(self.kind, CallKind::Task { .. }));
             options = options.on_raw_progress(move |params| {
                 if params.as_bytes().len() > MAX_PROGRESS_BYTES {
                     return;
                 }
-                if let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(&params)) {
-                    queue.push_progress(&open, params);
+                let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(&params)) else {
+                    return;
+                };
+                match &task_progress {
+                    // PR-03: the token is valid until the task has ended.
+                    Some(listener) if open.strong_count() == 0 => listener(&params),
+                    _ => queue.push_progress(&open, params),
                 }
             });
         }
         let params = params.map(trace::continue_trace);
-        self.client.request_with(method, &params, &options).await
+        match self.kind {
+            CallKind::Request => self.client.request_with(method, &params, &options).await,
+            CallKind::Tool => self.client.request_tool(&params, &options).await,
+            CallKind::Task { ttl } => {
+                let options = ttl.into_iter().fold(options, CallOptions::task_ttl);
+                self.client.request_task(&params, &options).await
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod shared_calls;
 mod shared_upstreams;
 mod stateless;
 mod subscriptions;
+mod tasks;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -30,10 +31,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::fleet::Reload;
+use crate::task_id::TaskKey;
 use crate::view::Views;
 use connections::Connections;
 use session::HostSession;
 use stateless::StatelessHosts;
+use tasks::Tasks;
 
 pub(crate) use handshake::server_info;
 pub use lists::STALE_SERVERS;
@@ -77,6 +80,7 @@ pub struct GatewayBuilder {
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
     login_command: Arc<LoginCommands>,
+    task_key: Option<TaskKey>,
 }
 
 type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
@@ -93,6 +97,7 @@ struct Shared {
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
     login_command: Arc<LoginCommands>,
+    tasks: Tasks,
 }
 
 impl Gateway {
@@ -109,6 +114,7 @@ impl Gateway {
             client_builder: Arc::new(|server: Server| Client::builder(server)),
             observer: Arc::new(|_: &ConnectionEvent| {}),
             login_command: Arc::new(|_: &Server, _: &[String]| None),
+            task_key: None,
         }
     }
 
@@ -195,6 +201,7 @@ impl Gateway {
             () = stop => {}
         }
         stateless.end_subscriptions();
+        self.0.tasks.stop_following();
         drop(requests);
         // This ends the sessions, and with each of them what serves it.
         listener.shut_down(drain_timeout).await;
@@ -277,8 +284,19 @@ impl GatewayBuilder {
         self
     }
 
+    /// Seals the ids of tasks with this key, so that hosts find their tasks after a restart. Without
+    /// it, ids are valid as long as the gateway lives.
+    pub fn task_key(mut self, key: TaskKey) -> Self {
+        self.task_key = Some(key);
+        self
+    }
+
     /// Creates the gateway. It connects to nothing before a host comes.
+    ///
+    /// # Panics
+    /// If no key for the ids of tasks was set, and the system has no random numbers.
     pub fn build(self) -> Gateway {
+        let task_key = self.task_key.unwrap_or_else(|| TaskKey::generate().expect("random numbers"));
         Gateway(Arc::new(Shared {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
             views: Views::new(self.views),
@@ -289,6 +307,7 @@ impl GatewayBuilder {
             client_builder: self.client_builder,
             observer: self.observer,
             login_command: self.login_command,
+            tasks: Tasks::new(task_key),
         }))
     }
 }

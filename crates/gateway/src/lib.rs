@@ -57,6 +57,7 @@ mod open_calls;
 mod relay;
 mod session_files;
 mod stored_sessions;
+mod task_id;
 mod trace;
 mod view;
 
@@ -67,10 +68,13 @@ pub use bowline_server::{
     RecordCheck, ResourceServer, SessionStore, SessionStoreFuture, StoredSession, TokenIdentity,
     TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
-pub use catalog::{CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists};
+pub use catalog::{
+    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists, TaskOffer,
+};
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};
 pub use jwt_verifier::JwtVerifier;
 pub use relay::Relay;
 pub use session_files::SessionFiles;
 pub use stored_sessions::StoredSessions;
+pub use task_id::TaskKey;

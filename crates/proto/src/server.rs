@@ -9,6 +9,7 @@
 //! - [`delivery`]: the order in which messages reach the host
 //! - [`event_streams`]: the event streams of a host over HTTP, and how it resumes them
 //! - [`session_journal`]: what is recorded of a session, so that another process can go on with it
+//! - [`task_states`]: the states of tasks, for hosts of either dialect
 //! - [`http`]: what the headers and the body of an HTTP request mean
 //! - [`modern`]: the stateless requests of revision 2026-07-28; all of the above is the legacy era
 
@@ -23,6 +24,7 @@ pub mod requests;
 pub mod sent_requests;
 pub mod session;
 pub mod session_journal;
+pub mod task_states;
 
 /// The code of an error that no server sent: the connection to it failed, or its response was not
 /// waited for.

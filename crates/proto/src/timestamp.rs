@@ -1,4 +1,4 @@
-//! Reads the timestamps of the protocol: `date-time` of RFC 3339.
+//! Reads and writes the timestamps of the protocol: `date-time` of RFC 3339.
 //!
 //! A date library does more than this, and takes longer to compile than the rest of this crate. The
 //! tests compare with one.
@@ -32,6 +32,22 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     let seconds = days_since_epoch(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second.min(59);
     let seconds = seconds.checked_add_signed(-offset)?;
     Some(UNIX_EPOCH + Duration::new(seconds, nanos))
+}
+
+/// Writes a time in UTC, to the millisecond. A time before 1970 counts as its beginning.
+pub fn format(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // The year and the month whose first day is the last that is not after the day.
+    let mut year = 1970 + days / 366;
+    while days_since_epoch(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    let month = (1..=12).rev().find(|month| days_since_epoch(year, *month, 1) <= days).unwrap_or(1);
+    let day = days - days_since_epoch(year, month, 1) + 1;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let millis = since.subsec_millis();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
 fn parse_fraction(text: &str) -> Option<u32> {
@@ -135,6 +151,12 @@ mod tests {
         fn agrees_with_a_date_library(seconds in 0_i64..253_402_300_799, nanos in 0_i32..1_000_000_000) {
             let stamp = jiff::Timestamp::new(seconds, nanos).unwrap();
             prop_assert_eq!(parse(&stamp.to_string()), Some(SystemTime::from(stamp)));
+        }
+
+        #[test]
+        fn what_is_written_is_read(seconds in 0_u64..253_402_300_799, millis in 0_u64..1000) {
+            let time = UNIX_EPOCH + Duration::from_millis(seconds * 1000 + millis);
+            prop_assert_eq!(parse(&format(time)), Some(time));
         }
 
         #[test]

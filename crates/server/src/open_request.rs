@@ -103,6 +103,15 @@ impl OpenRequest {
         }
     }
 
+    /// Records that the request has created the task with this id, so that the next process knows whose
+    /// it is. Without a store this does nothing.
+    pub async fn record_task(&self, id: &str) {
+        if let Some(journal) = self.post.as_ref().and_then(PostTicket::journal) {
+            journal.note_task(id);
+            journal.flush().await;
+        }
+    }
+
     /// Waits until the store knows what the host wants of its session: resources that it is subscribed
     /// to, and the level of log messages. A response that comes after this holds for the next process,
     /// too. Without a store this does nothing.

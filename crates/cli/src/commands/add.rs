@@ -5,6 +5,7 @@ mod new_server;
 use bowline::config::Source;
 use bowline::{Client, Era, Server};
 use bowline_config::parse_partial;
+use bowline_gateway::ServerLists;
 use bowline_settings::{ConfigEditor, EntryValue};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::list_cache::{ListCache, fetch_lists};
+use crate::list_cache::ListCache;
 use crate::print::{escape, units};
 use crate::session;
 use crate::settings::Settings;
@@ -131,7 +132,7 @@ struct Offered {
 async fn check(settings: &Settings, server: &Server) -> Outcome<Offered> {
     let (offered, lists) = session::with_client(settings, server, async |client: &Client| {
         let peer = client.peer().await?;
-        let lists = fetch_lists(client).await?;
+        let lists = ServerLists::fetch(client).await?;
         let who = peer.server.as_ref().map(|server| format!("{} {}", server.name, server.version));
         let era = if peer.era() == Era::Modern { "modern" } else { "legacy" };
         let (revision, transport) = (peer.revision.as_str(), client.transport());

@@ -23,13 +23,14 @@ mod views;
 
 use std::time::Duration;
 
-use bowline_gateway::{FolderCatalog, Gateway, Host, IdleWatch, Naming};
+use bowline_gateway::{FolderCatalog, Gateway, GatewayBuilder, Host, IdleWatch, Naming, TaskKey};
 
 use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::stderr;
+use crate::serve_task_key;
 use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
@@ -72,7 +73,8 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     unit::notify(&*settings.env, ServiceState::Ready);
-    let gateway = build_gateway(served, &args, settings, &serving);
+    let task_key = serve_task_key::load(settings).await;
+    let gateway = build_gateway(served, &args, settings, (&serving, task_key));
     let logins: LoginCommands = reload::login_commands(settings, served.0).into_iter().collect();
     let mut targets = ReloadTargets::default();
     if let Some(listener) = &listener {
@@ -168,7 +170,7 @@ fn build_gateway(
     (servers, views): (&[bowline::Server], &ViewMap),
     args: &ServeArgs,
     settings: &Settings,
-    serving: &Serving<'_>,
+    (serving, task_key): (&Serving<'_>, Option<TaskKey>),
 ) -> Gateway {
     let folders = settings.folders();
     session::sweep_orphans(folders.process_records.clone());
@@ -185,6 +187,7 @@ fn build_gateway(
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
+    let builder = task_key.into_iter().fold(builder, GatewayBuilder::task_key);
     let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
     match catalog {
         Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),

@@ -60,6 +60,8 @@ mod serve_restart;
 #[cfg(unix)]
 mod serve_stop;
 #[cfg(unix)]
+mod serve_tasks;
+#[cfg(unix)]
 mod serve_views;
 mod status;
 mod tasks;

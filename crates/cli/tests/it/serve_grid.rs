@@ -2,7 +2,7 @@
 //! feature, each used before and after a fault. The hosts do nothing by themselves, so what holds here is held by `bowline serve`.
 
 mod feature;
-mod host;
+pub(crate) mod host;
 mod http;
 mod pipe;
 mod upstream;

@@ -125,11 +125,63 @@ impl Client {
             TaskSupport::Forbidden => answered(&connection.perform_unobserved(&live, ask).await?.0),
             TaskSupport::Optional | TaskSupport::Required => {
                 match call_as_task(connection, &live, ask).await? {
-                    TaskCallResult::Task(task) => {
+                    TaskCallResult::Task(task, _) => {
                         notify_task_listener(options, &task);
                         Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                     }
                     TaskCallResult::Result(result) => answered(&result),
+                }
+            }
+        }
+    }
+
+    /// Sends `tools/call` with these params as a task if possible, as [`Client::call_tool_task`] does,
+    /// and returns the server's answer as it is: the result of the call, or the task that it became
+    /// ([`Task::decode_created`] reads it). For programs that relay messages.
+    ///
+    /// Dropping the future before there is an answer cancels the call on the server.
+    // TA-01
+    pub async fn request_task<P: Serialize + ?Sized>(
+        &self,
+        params: &P,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let method = method::TOOLS_CALL;
+        let params = self.params(method, params)?;
+        let meter = &CallMeter::start();
+        let ask = CallRequest { method, params: params.as_ref(), options, meter };
+        let mut scope = CallScope::begin(self.connection(), ask);
+        let called = match scope.pass_layers().await {
+            Ok(changed) => {
+                let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
+                let name = tool_name(method, ask.params).unwrap_or_default();
+                let span = scope.span().unwrap_or_else(Span::none);
+                self.call_raw_task(&name, ask).instrument(span).await
+            }
+            Err(error) => Err(error),
+        };
+        scope.finish(called, |result| CallToolResult::decode(result).is_ok_and(|result| result.is_error))
+    }
+
+    async fn call_raw_task(&self, name: &str, ask: CallRequest<'_>) -> Result<Json> {
+        let (connection, method) = (self.connection(), ask.method);
+        let (live, left) = connection.link_for_call(method, ask.options, ask.meter).await?;
+        let ask = CallRequest { options: left.as_deref().unwrap_or(ask.options), ..ask };
+        Feature::Tools.require(connection, &live.peer, method)?;
+        if live.peer.era() == Era::Modern {
+            // Only such a server decides by itself; the experiment has no `raw` results.
+            let raw = CallOptions { raw: true, ..ask.options.clone() };
+            let ask = CallRequest { options: &raw, ..ask };
+            return connection.perform_unobserved(&live, ask).await.map(|(result, _)| result);
+        }
+        match fetch_task_support(connection, &live, name, ask.options).await? {
+            TaskSupport::Forbidden => {
+                connection.perform_unobserved(&live, ask).await.map(|(result, _)| result)
+            }
+            TaskSupport::Optional | TaskSupport::Required => {
+                match call_as_task(connection, &live, ask).await? {
+                    TaskCallResult::Task(_, created) => Ok(created),
+                    TaskCallResult::Result(result) => Ok(result),
                 }
             }
         }
@@ -292,7 +344,7 @@ impl Client {
         let told = connection.events.subscribe();
         match call_as_task(connection, live, ask).await? {
             TaskCallResult::Result(result) => Ok(result),
-            TaskCallResult::Task(task) => {
+            TaskCallResult::Task(task, _) => {
                 connection
                     .wait_for_task(TaskWait {
                         method,
@@ -314,7 +366,8 @@ impl Client {
 
 /// The response to a call that was requested as a task.
 enum TaskCallResult {
-    Task(Task),
+    /// The task, and the result that created it.
+    Task(Task, Json),
     /// The server answered at once instead.
     Result(Json),
 }
@@ -329,7 +382,10 @@ async fn call_as_task(
     let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     let task = options.task.ttl.map_or_else(Edit::new, |ttl| Edit::new().set_int("ttl", millis(ttl)));
     let task = task.apply(None).expect("a new object is one");
-    let params = Edit::new().set("task", &task).apply(params).expect("params are an object");
+    // Whoever relays a call may have written what it wants of the task.
+    let own = params.and_then(|params| params.member("task")).filter(Json::is_object);
+    let task = own.as_ref().unwrap_or(&task);
+    let params = Edit::new().set("task", task).apply(params).expect("params are an object");
     let tracked = TaskProgress::new(options.progress.clone());
     let mut tracking = options.clone();
     tracking.task.progress = Some(Arc::clone(&tracked));
@@ -346,7 +402,7 @@ async fn call_as_task(
                 Ok(task) => tracked.set_task(&task.id),
                 Err(_) => connection.engine.progress_tokens.remove(&tracked),
             }
-            task.map(TaskCallResult::Task)
+            task.map(|task| TaskCallResult::Task(task, result))
         }
         other => {
             connection.engine.progress_tokens.remove(&tracked);

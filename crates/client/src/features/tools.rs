@@ -74,17 +74,52 @@ impl Client {
         Ok(ToolResult { result, report })
     }
 
+    /// Sends `tools/call` with these params and returns the raw result. Unlike
+    /// [`Client::request_with`], it calls a tool as a task if that is the only way, and waits for the
+    /// task. For programs that relay messages.
+    ///
+    /// Dropping the future cancels the call or the task on the server.
+    // TA-01
+    pub async fn request_tool<P: Serialize + ?Sized>(
+        &self,
+        params: &P,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let method = method::TOOLS_CALL;
+        let params = self.params(method, params)?;
+        let meter = &CallMeter::start();
+        let ask = CallRequest { method, params: params.as_ref(), options, meter };
+        let mut scope = CallScope::begin(self.connection(), ask);
+        let called = match scope.pass_layers().await {
+            Ok(changed) => {
+                let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
+                let name = tool_name(method, ask.params).unwrap_or_default();
+                match scope.span() {
+                    None => self.call_raw_tool(&name, ask).await,
+                    Some(span) => Box::pin(self.call_raw_tool(&name, ask).instrument(span)).await,
+                }
+            }
+            Err(error) => Err(error),
+        };
+        scope.finish(called, |result| CallToolResult::decode(result).is_ok_and(|result| result.is_error))
+    }
+
     async fn call_tool_unobserved(&self, name: &str, ask: CallRequest<'_>) -> Result<CallToolResult> {
+        let method = ask.method;
+        let result = self.call_raw_tool(name, ask).await?;
+        self.connection().server.decode_result(method, &result, CallToolResult::decode(&result))
+    }
+
+    async fn call_raw_tool(&self, name: &str, ask: CallRequest<'_>) -> Result<Json> {
         let (connection, method) = (self.connection(), ask.method);
         let (live, left) = connection.link_for_call(method, ask.options, ask.meter).await?;
         let ask = CallRequest { options: left.as_deref().unwrap_or(ask.options), ..ask };
         Feature::Tools.require(connection, &live.peer, method)?;
-        let result = match tasks::is_required(connection, &live, name) {
-            Some(false) => connection.perform_unobserved(&live, ask).await?.0,
-            Some(true) => Box::pin(self.call_as_required_task(&live, ask)).await?,
-            None => Box::pin(self.call_unlisted_tool(&live, name, ask)).await?,
-        };
-        connection.server.decode_result(method, &result, CallToolResult::decode(&result))
+        match tasks::is_required(connection, &live, name) {
+            Some(false) => connection.perform_unobserved(&live, ask).await.map(|(result, _)| result),
+            Some(true) => Box::pin(self.call_as_required_task(&live, ask)).await,
+            None => Box::pin(self.call_unlisted_tool(&live, name, ask)).await,
+        }
     }
 
     /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.

@@ -7,7 +7,7 @@ use bowline::{Client, Era, Event, EventReceiver, Json, Peer, Result, Status, Sta
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Freshness, KnownLists, ListKind, Profile, ServerLists};
+use super::{Freshness, KnownLists, ListKind, Profile, ServerLists, TaskOffer};
 use crate::fleet::FleetServer;
 
 /// What a server offers over one connection.
@@ -133,6 +133,14 @@ async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusW
     }
 }
 
+impl ServerLists {
+    /// Fetches all lists of a server.
+    pub async fn fetch(client: &Client) -> Result<Self> {
+        let peer = client.ready().await?;
+        fetch(client, &peer, &ListKind::ALL, &Self::default()).await
+    }
+}
+
 /// Fetches some of the lists. The others are as before.
 async fn fetch(
     client: &Client,
@@ -143,6 +151,7 @@ async fn fetch(
     let mut lists = before.clone();
     lists.instructions.clone_from(&peer.instructions);
     lists.is_stateless = peer.era() == Era::Modern;
+    lists.tasks = Some(TaskOffer::of(peer));
     for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
         match kind {
             ListKind::Tools => lists.tools = jsons(client.list_tools().await?, |item| item.json),

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use bowline::Json;
 use bowline::config::View;
+use bowline::types::TaskSupport;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
 use super::exposed_lists::ExposedLists;
 use super::names::{earlier_name, expose};
-use super::{ListKind, NameOwners, Naming, uris};
+use super::{ListKind, NameOwners, Naming, TaskOffer, uris};
 
 /// The merged lists of all servers.
 #[derive(Debug, Default)]
@@ -34,6 +35,10 @@ pub(crate) struct Snapshot {
     /// Tools that may be called twice, by exposed name: they declare that they only read, or that a
     /// repeated call has no further effect.
     harmless_tools: HashSet<Box<str>>,
+    /// Tools that may be called as tasks, by exposed name.
+    task_tools: HashMap<Box<str>, TaskSupport>,
+    /// The list of tools for hosts that can call them as tasks, if it differs from that for others.
+    tools_with_tasks: Option<Json>,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
     /// Whether no resource can be read.
@@ -137,6 +142,19 @@ impl Snapshot {
         self.harmless_tools.contains(tool)
     }
 
+    /// Whether the tool with this exposed name may be called as a task.
+    // TA-01
+    pub(crate) fn task_support(&self, tool: &str) -> TaskSupport {
+        self.task_tools.get(tool).copied().unwrap_or_default()
+    }
+
+    /// The list of tools for a host of 2025-11-25, which says of each tool whether it may be called as
+    /// a task. A server with the tasks extension does not say that itself: it decides about each call.
+    // GW-16
+    pub(crate) fn tools_with_tasks(&self) -> Json {
+        self.tools_with_tasks.clone().unwrap_or_else(|| self.result(ListKind::Tools))
+    }
+
     /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
     /// before another server had the same.
     pub(crate) fn names_of(&self, kind: ListKind, name: &str) -> Vec<&str> {
@@ -217,6 +235,8 @@ impl Snapshot {
         let mut table = HashMap::with_capacity(listed.len());
         let mut earlier_names = HashMap::new();
         let mut items = Vec::with_capacity(listed.len());
+        // Where the tools are that their server may turn into tasks.
+        let mut optional_at = Vec::new();
         for (of, name, item) in &listed {
             let server = &of.server;
             let is_shown = match kind {
@@ -248,8 +268,24 @@ impl Snapshot {
             if kind == ListKind::Tools && is_harmless(item) {
                 self.harmless_tools.extend(known_names.map(|name| name.as_str().into()));
             }
+            let support =
+                if kind == ListKind::Tools { task_support(of, item) } else { TaskSupport::Forbidden };
+            if support != TaskSupport::Forbidden {
+                let known_names = [Some(exposed), earlier.as_ref()].into_iter().flatten();
+                self.task_tools.extend(known_names.map(|name| (name.as_str().into(), support)));
+            }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
             items.push(self.with_exposed_app(server, item));
+            if of.lists.tasks == Some(TaskOffer::Extension) {
+                optional_at.push(items.len() - 1);
+            }
+        }
+        if kind == ListKind::Tools && !optional_at.is_empty() {
+            let mut items = items.clone();
+            for at in optional_at {
+                items[at] = with_optional_task(&items[at]);
+            }
+            self.tools_with_tasks = Some(render(kind, &items));
         }
         if kind == ListKind::Tools {
             (self.tools, self.earlier_tools) = (table, earlier_names);
@@ -316,6 +352,30 @@ fn is_harmless(tool: &Json) -> bool {
     let Some(annotations) = tool.member("annotations") else { return false };
     let is_set = |hint| annotations.member(hint).and_then(|hint| hint.decode().ok()) == Some(true);
     is_set("readOnlyHint") || is_set("idempotentHint")
+}
+
+/// Whether a tool may be called as a task, as far as its server is known to offer tasks.
+// TA-01
+fn task_support(of: &ExposedLists, tool: &Json) -> TaskSupport {
+    match of.lists.tasks {
+        None | Some(TaskOffer::Nothing) => TaskSupport::Forbidden,
+        Some(TaskOffer::Extension) => TaskSupport::Optional,
+        Some(TaskOffer::Experiment) => {
+            let support = tool.member("execution").and_then(|execution| execution.member("taskSupport"));
+            match support.and_then(|support| support.decode::<String>().ok()).as_deref() {
+                Some("optional") => TaskSupport::Optional,
+                Some("required") => TaskSupport::Required,
+                _ => TaskSupport::Forbidden,
+            }
+        }
+    }
+}
+
+/// Says that a tool may be called as a task, in the words of 2025-11-25.
+fn with_optional_task(tool: &Json) -> Json {
+    let execution = tool.member("execution").filter(Json::is_object);
+    let execution = Edit::new().set_str("taskSupport", "optional").apply(execution.as_ref());
+    with_member(tool, "execution", &execution.expect("checked to be an object"))
 }
 
 fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>> {

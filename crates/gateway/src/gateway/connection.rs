@@ -15,6 +15,7 @@ use super::Shared;
 use super::connections::Scope;
 use super::members::{CallHandler, Members, MembersHandler, QuestionObserver, Recipient};
 use super::shared_calls::{SharedCalls, SharedHandler};
+use super::tasks::TaskOwners;
 use super::upstream::{Identity, SessionLink};
 use crate::catalog::{FeedTarget, ServerFeed, feed};
 use crate::error_response::{self, ConnectionState};
@@ -31,6 +32,8 @@ pub(super) struct Connection {
     pub(super) members: Arc<Members>,
     /// The calls of hosts without a session.
     pub(super) shared_calls: Arc<SharedCalls>,
+    /// The tasks that hosts know of.
+    pub(super) task_owners: Arc<TaskOwners>,
     /// Notifications for hosts, in order.
     pub(super) queue: Arc<HostQueue>,
     /// What the server offers.
@@ -84,6 +87,7 @@ impl Connection {
         let is_shared = scope.is_shared();
         let members = Arc::new(Members::new(config.timeouts.max));
         let shared_calls = Arc::<SharedCalls>::default();
+        let task_owners = Arc::<TaskOwners>::default();
         let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
         let mut on_question = None;
         let builder = if identity.session.is_some() {
@@ -91,6 +95,7 @@ impl Connection {
             let profile = identity.profile();
             let handler = MembersHandler {
                 members: Arc::clone(&members),
+                tasks: Arc::clone(&task_owners),
                 capabilities: match scope {
                     Scope::Own(_) => identity.capabilities.clone(),
                     Scope::Shared { capabilities, .. } => capabilities.clone(),
@@ -104,7 +109,8 @@ impl Connection {
             builder.begin_with(Era::Legacy).handler(handler)
         } else {
             let capabilities = identity.capabilities.clone();
-            builder.handler(SharedHandler { calls: Arc::clone(&shared_calls), capabilities })
+            let (calls, tasks) = (Arc::clone(&shared_calls), Arc::clone(&task_owners));
+            builder.handler(SharedHandler { calls, tasks, capabilities })
         };
         let client = builder
             .open()
@@ -121,6 +127,7 @@ impl Connection {
         let delivery = Delivery {
             members: Arc::clone(&members),
             shared_calls: Arc::clone(&shared_calls),
+            task_owners: Arc::clone(&task_owners),
             has_many_hosts: is_shared || identity.session.is_none(),
         };
         let observer = Arc::clone(&gateway.observer);
@@ -143,6 +150,7 @@ impl Connection {
             client,
             members,
             shared_calls,
+            task_owners,
             queue,
             feed: feed_receiver,
             is_shared,
@@ -168,6 +176,11 @@ impl Connection {
     ) -> Option<CallHandler> {
         let (session, on_question) = (session?.clone(), self.on_question.clone()?);
         self.is_shared.then(|| CallHandler::new(call, session, on_question, response_timeout))
+    }
+
+    /// Called for each request of the server, if hosts with sessions use the connection.
+    pub(super) fn question_observer(&self) -> Option<QuestionObserver> {
+        self.on_question.clone()
     }
 
     /// Uses the connection. `None` if it is retired or being closed.
@@ -303,6 +316,13 @@ impl Connection {
     }
 }
 
+impl ConnectionUse {
+    /// The connection, for what may outlive this use of it.
+    pub(super) fn shared(&self) -> &Arc<Connection> {
+        &self.0
+    }
+}
+
 impl std::ops::Deref for ConnectionUse {
     type Target = Connection;
 
@@ -326,6 +346,7 @@ impl Drop for ConnectionUse {
 struct Delivery {
     members: Arc<Members>,
     shared_calls: Arc<SharedCalls>,
+    task_owners: Arc<TaskOwners>,
     has_many_hosts: bool,
 }
 
@@ -371,8 +392,11 @@ impl Delivery {
     }
 
     async fn deliver_notification(&self, said: &Notification) {
-        // Lists are announced by the catalog, updates by their subscription, and a task is followed
-        // for the host, which did not ask for it.
+        if *said.method == *method::TASK_STATUS {
+            return self.task_owners.report_state(said.params.as_ref());
+        }
+        // Lists are announced by the catalog, updates by their subscription, and a task of the extension
+        // by whoever polls it.
         let level = match said.topic() {
             Topic::Log(params) => {
                 let level: Option<String> = params.member("level").and_then(|level| level.decode().ok());

@@ -3,6 +3,7 @@
 use bowline::{Json, Revision};
 use bowline_proto::server::handshake::{InitializeParams, ServerOffer, implementation};
 use bowline_proto::server::modern::discover::Discovery;
+use bowline_proto::wire::extension;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::CacheHint;
 use serde_json::json;
@@ -11,12 +12,19 @@ use crate::catalog::Snapshot;
 
 /// Builds the result of `initialize`. It is the same whatever state the servers are in: a list that
 /// no server has is empty, and a server that comes later fills it.
-pub(super) fn build_result(params: &InitializeParams, snapshot: &Snapshot) -> Json {
-    let logging = Json::empty_object();
-    let with_logging = Edit::new().set("logging", &logging).apply(Some(&capabilities()));
+///
+/// Tasks are the exception, since hosts treat tools otherwise because of them: they are offered to hosts
+/// of 2025-11-25, unless it is known of every server that it has none.
+pub(super) fn build_result(params: &InitializeParams, snapshot: &Snapshot, may_offer_tasks: bool) -> Json {
+    let revision = params.agreed_revision(Revision::NEWEST_LEGACY);
+    let (logging, tasks) = (Json::empty_object(), task_capability());
+    let mut edit = Edit::new().set("logging", &logging);
+    if may_offer_tasks && revision == Revision::V2025_11_25 {
+        edit = edit.set("tasks", &tasks);
+    }
     let offer = ServerOffer {
-        revision: params.agreed_revision(Revision::NEWEST_LEGACY),
-        capabilities: with_logging.expect("capabilities are an object"),
+        revision,
+        capabilities: edit.apply(Some(&capabilities())).expect("capabilities are an object"),
         server_info: server_info(),
         instructions: snapshot.instructions().map(str::to_owned),
     };
@@ -25,12 +33,12 @@ pub(super) fn build_result(params: &InitializeParams, snapshot: &Snapshot) -> Js
 
 /// Builds the result of `server/discover`, which likewise does not depend on the state of servers.
 // GW-01
-pub(super) fn build_discovery(snapshot: &Snapshot) -> Json {
+pub(super) fn build_discovery(snapshot: &Snapshot, may_offer_tasks: bool) -> Json {
     let discovery = Discovery {
         versions: vec![Revision::NEWEST_MODERN],
         // Without `logging`: hosts without a session share connections, on which log messages have
         // no host that they belong to.
-        capabilities: capabilities(),
+        capabilities: if may_offer_tasks { capabilities_with_tasks() } else { capabilities() },
         server_info: server_info(),
         instructions: snapshot.instructions().map(str::to_owned),
         cache: CacheHint::default(),
@@ -48,6 +56,21 @@ pub(super) fn capabilities() -> Json {
         "completions": {},
     });
     Json::encode(&capabilities).expect("an object is JSON")
+}
+
+/// What hosts of 2026-07-28 are offered in front of servers that have tasks.
+// TN-01
+pub(super) fn capabilities_with_tasks() -> Json {
+    let extensions = Json::encode(&json!({ extension::TASKS: {} })).expect("an object is JSON");
+    let with_tasks = Edit::new().set("extensions", &extensions).apply(Some(&capabilities()));
+    with_tasks.expect("capabilities are an object")
+}
+
+/// The tasks of 2025-11-25 that hosts are offered.
+// TA-01, TA-05
+fn task_capability() -> Json {
+    let capability = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    Json::encode(&capability).expect("an object is JSON")
 }
 
 /// The name and version of the gateway.

@@ -6,12 +6,17 @@ use bowline::Json;
 use bowline_proto::wire::object::Edit;
 use serde_json::{Map, json};
 
+use super::upstream::HostTasks;
 use crate::catalog::{Catalog, Freshness, ListKind};
 
 /// The result of a list request. It waits at most `wait` for servers whose lists were never fetched.
-pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration) -> Json {
+pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration, tasks: HostTasks) -> Json {
     catalog.wait_until_known(wait).await;
-    let result = catalog.snapshot().result(kind);
+    let snapshot = catalog.snapshot();
+    let result = match (kind, tasks) {
+        (ListKind::Tools, HostTasks::Experiment) => snapshot.tools_with_tasks(),
+        _ => snapshot.result(kind),
+    };
     let mut stale = Map::new();
     for (server, freshness) in catalog.stale_servers() {
         let why = match freshness {

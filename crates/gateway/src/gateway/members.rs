@@ -13,6 +13,7 @@ use bowline_proto::server::session::out_of_order;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use super::tasks::TaskOwners;
 use super::upstream::SessionLink;
 use crate::error_response;
 use crate::open_calls::OpenCall;
@@ -141,6 +142,8 @@ impl Drop for SentCall<'_> {
 /// Handles requests of a server by forwarding them to the host that they are for.
 pub(super) struct MembersHandler {
     pub(super) members: Arc<Members>,
+    /// The tasks that hosts know of.
+    pub(super) tasks: Arc<TaskOwners>,
     /// The capabilities of the hosts, which the server is told of.
     pub(super) capabilities: Json,
     /// How long a host may take to respond. Often a person has to decide, so it is long; but
@@ -198,6 +201,9 @@ impl Handler for MembersHandler {
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async move {
             (self.on_question)();
+            if let Some(owner) = self.tasks.owner_of(&request) {
+                return owner.ask(request).await;
+            }
             let (session, call) = match self.members.recipient() {
                 Recipient::Session { session, call, .. } => (session, call),
                 Recipient::Unclear => return Err(unclear_recipient()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
 use bowline::{Client, Execution, HandlerResult, Json, RpcError, Status};
+use bowline_proto::server::task_states::without_related_task;
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
@@ -13,11 +14,13 @@ use super::lists::list;
 use super::route::{Route, route};
 use super::session::HostSession;
 use super::subscriptions::ResourceWatch;
-use super::upstream::{UpstreamUse, Upstreams};
+use super::tasks::{TaskCall, without_task};
+use super::upstream::{HostTasks, UpstreamUse, Upstreams};
 use crate::catalog::{Snapshot, Target};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
-use crate::forwarded_call::{ForwardedCall, call_options};
+pub(super) use crate::forwarded_call::CallKind;
+use crate::forwarded_call::{ForwardedCall, TaskProgress, call_options};
 use crate::open_calls::OpenCall;
 
 impl HostSession {
@@ -51,7 +54,24 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let context = CallContext { gateway: &self.gateway, upstreams, method };
+        let speaks_tasks = upstreams.host_tasks() == HostTasks::Experiment;
+        if speaks_tasks
+            && let Some(answer) = self.answer_task_request(upstreams, open, method, params.as_ref()).await
+        {
+            return answer;
+        }
+        let mut task_call = None;
+        let mut params = params;
+        if method == method::TOOLS_CALL {
+            if speaks_tasks {
+                task_call = TaskCall::parse(self, upstreams, open, params.as_ref());
+            }
+            params = without_task(params);
+        }
         let call = RoutedCall::new(context, params.clone()).await;
+        if task_call.is_some() && matches!(call.route, Route::Forward { .. }) {
+            TaskCall::check_support(call.snapshot(), params.as_ref())?;
+        }
         if call.may_have_effects(method, params.as_ref()) {
             if open.request.is_repeated() {
                 return Err(error_response::interrupted());
@@ -71,7 +91,12 @@ impl HostSession {
                 upstreams.wait_for_log_level().await;
                 Json::empty_object()
             }
-            _ => return call.answer(context, open, params).await,
+            _ => {
+                return match task_call {
+                    Some(task_call) => Box::pin(call.answer(context, &task_call, params)).await,
+                    None => call.answer(context, open, params).await,
+                };
+            }
         };
         open.request.wait_until_session_is_recorded().await;
         Ok(result)
@@ -187,7 +212,9 @@ impl RoutedCall {
         let CallContext { gateway, upstreams, method } = context;
         let Self { snapshot, route } = self;
         match route {
-            Route::List(kind) => Ok(list(upstreams.catalog(), kind, gateway.list_wait).await),
+            Route::List(kind) => {
+                Ok(list(upstreams.catalog(), kind, gateway.list_wait, upstreams.host_tasks()).await)
+            }
             Route::Forward { server, params: own } => match upstreams.connect(&server) {
                 Some(used) => origin.forward(used?, &snapshot, method, own).await,
                 None => Err(removed_target(upstreams, method, params)),
@@ -212,33 +239,57 @@ impl CallOrigin for Arc<OpenCall> {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
-        let UpstreamUse { upstream, connection: connected } = used;
-        let config = &upstream.server.config;
-        let Some(_permit) = upstream.count_call() else {
-            return Err(error_response::too_many_requests(&config.name));
+        // A host of 2025-11-25 is told of tools that have to be called as tasks, and does so itself.
+        let kind = match used.upstream.host_tasks() {
+            HostTasks::ByRequest if method == method::TOOLS_CALL => CallKind::Tool,
+            _ => CallKind::Request,
         };
-        connected.wait_for_log_level().await;
-        let sent = connected.members.begin(upstream.member(), self);
-        let timeouts = &config.timeouts;
-        let mut options = call_options(timeouts);
-        if let Some(handler) = connected.call_handler(self, upstream.session(), timeouts.max) {
-            options = options.handler(handler);
-        }
-        let call = ForwardedCall { client: &connected.client, queue: &connected.queue };
-        let result = call.send(self, method, params, options).await;
-        let is_done = match &result {
-            Ok(_) => true,
-            Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
-        };
-        // What the server said during the call belongs to it.
-        connected.queue.wait_until_delivered().await;
-        if is_done {
-            sent.answered();
-        }
-        match result {
-            Ok(result) => Ok(with_exposed_uris(result, snapshot, &config.name)),
-            Err(error) => Err(upstream.error_response(&connected.client, &error)),
-        }
+        forward_call(self, used, snapshot, (method, params), kind).await
+    }
+}
+
+/// Forwards a request of a host with a session to one server. Returns what the server answers, with
+/// exposed URIs.
+///
+/// Dropping the future cancels the request on the server.
+pub(super) async fn forward_call(
+    open: &Arc<OpenCall>,
+    used: UpstreamUse,
+    snapshot: &Snapshot,
+    (method, params): (&str, Option<Json>),
+    kind: CallKind,
+) -> HandlerResult {
+    let UpstreamUse { upstream, connection: connected } = used;
+    let config = &upstream.server.config;
+    let Some(_permit) = upstream.count_call() else {
+        return Err(error_response::too_many_requests(&config.name));
+    };
+    connected.wait_for_log_level().await;
+    let sent = connected.members.begin(upstream.member(), open);
+    let timeouts = &config.timeouts;
+    let mut options = call_options(timeouts);
+    if let Some(handler) = connected.call_handler(open, upstream.session(), timeouts.max) {
+        options = options.handler(handler);
+    }
+    let task_progress = upstream.session().map(|session| -> Box<TaskProgress> {
+        let link = session.link.clone();
+        // The task that the server names has another id for the host.
+        Box::new(move |params| link.try_notify(method::PROGRESS, Some(&without_related_task(params))))
+    });
+    let call = ForwardedCall { client: &connected.client, queue: &connected.queue, kind, task_progress };
+    let result = call.send(open, method, params, options).await;
+    let is_done = match &result {
+        Ok(_) => true,
+        Err(error) => error.server_error().is_some() || error.execution() == Execution::NotExecuted,
+    };
+    // What the server said during the call belongs to it.
+    connected.queue.wait_until_delivered().await;
+    if is_done {
+        sent.answered();
+    }
+    match result {
+        Ok(result) => Ok(with_exposed_uris(result, snapshot, &config.name)),
+        Err(error) => Err(upstream.error_response(&connected.client, &error)),
     }
 }
 

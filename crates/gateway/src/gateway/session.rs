@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bowline::Revision;
 use bowline::types::method;
 use bowline_proto::server::handshake::InitializeParams;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
@@ -14,7 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::request::requested_log_level;
 use super::stateless::StatelessHosts;
-use super::upstream::{Identity, SessionLink, Upstreams};
+use super::tasks::SessionTasks;
+use super::upstream::{HostTasks, Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
 use crate::error_response;
 use crate::handshake::forwarded_capabilities;
@@ -25,6 +27,8 @@ use crate::view::ViewChoice;
 pub(super) struct HostSession {
     pub(super) gateway: Arc<Shared>,
     pub(super) link: HostLink,
+    /// The tasks of the host.
+    pub(super) tasks: SessionTasks,
     principal: Option<Arc<str>>,
     /// The view that the host has selected, if any.
     view: Option<Box<str>>,
@@ -48,8 +52,15 @@ impl HostSession {
         let link = host.link().clone();
         let view = host.view().map(Box::from);
         let principal = host.principal().map(Arc::from);
-        let (upstreams, stateless) = (Mutex::default(), OnceLock::new());
-        let session = Arc::new(Self { gateway, link, principal, view, upstreams, stateless });
+        let session = Arc::new(Self {
+            gateway,
+            link,
+            tasks: SessionTasks::default(),
+            principal,
+            view,
+            upstreams: Mutex::default(),
+            stateless: OnceLock::new(),
+        });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -89,6 +100,9 @@ impl HostSession {
                         // Here, so that it holds for the requests that follow.
                         upstreams.set_log_level(level);
                     }
+                    if *method == *method::TASKS_GET && upstreams.host_tasks() == HostTasks::Experiment {
+                        self.list_task(&upstreams, params.as_ref());
+                    }
                     let session = Arc::clone(self);
                     request.spawn(|request| session.serve_request(upstreams, request, method, params));
                 }
@@ -119,6 +133,10 @@ impl HostSession {
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
             view: self.choose_view(params),
+            tasks: match params.agreed_revision(Revision::NEWEST_LEGACY) {
+                Revision::V2025_11_25 => HostTasks::Experiment,
+                _ => HostTasks::ByRequest,
+            },
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);
@@ -143,7 +161,9 @@ impl HostSession {
         let catalog = Arc::clone(upstreams.catalog());
         catalog.wait_until_known(INSTRUCTIONS_WAIT).await;
         let snapshot = catalog.snapshot();
-        request.respond(Ok(&handshake::build_result(request.params(), &snapshot))).await;
+        request
+            .respond(Ok(&handshake::build_result(request.params(), &snapshot, catalog.may_offer_tasks())))
+            .await;
         request.accept();
         let link = self.link.clone();
         let handshake = request.handshake();

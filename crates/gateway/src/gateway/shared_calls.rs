@@ -11,6 +11,7 @@ use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
 use parking_lot::Mutex;
 
 use super::questions::CallQuestions;
+use super::tasks::TaskOwners;
 
 /// The calls that are open on one shared connection.
 ///
@@ -43,6 +44,8 @@ pub(super) struct SharedCall {
 /// The handler of a shared connection, for what is not known to belong to a call.
 pub(super) struct SharedHandler {
     pub(super) calls: Arc<SharedCalls>,
+    /// The tasks that hosts know of.
+    pub(super) tasks: Arc<TaskOwners>,
     /// The capabilities that servers are told: those that all hosts of the connection declare.
     pub(super) capabilities: Json,
 }
@@ -88,6 +91,9 @@ impl Handler for SharedHandler {
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async move {
+            if let Some(owner) = self.tasks.owner_of(&request) {
+                return owner.ask(request).await;
+            }
             match self.calls.find_host() {
                 Ok(host) => host.questions.handle(request).await,
                 Err(reason) => {

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::Shared;
 use super::handshake::server_info;
 use super::session::CLOSE_TIMEOUT;
-use super::upstream::{Identity, Upstreams};
+use super::upstream::{HostTasks, Identity, Upstreams};
 use crate::view::ViewChoice;
 
 /// The shared connections, opened when they are first needed and closed when they are idle.
@@ -113,6 +113,7 @@ impl SharedUpstreams {
                     client_info,
                     capabilities,
                     view: ViewChoice::selected(view),
+                    tasks: HostTasks::ByRequest,
                     session: None,
                 },
             ),
@@ -175,6 +176,19 @@ impl UpstreamLease {
     /// What the hosts that share the connections have of the servers.
     pub(super) fn upstreams(&self) -> Arc<Upstreams> {
         Arc::clone(&self.upstreams)
+    }
+}
+
+impl Clone for UpstreamLease {
+    fn clone(&self) -> Self {
+        if let Some(entry) = self.shared.by_client.lock().get_mut(&self.client) {
+            entry.users += 1;
+        }
+        Self {
+            shared: Arc::clone(&self.shared),
+            client: self.client.clone(),
+            upstreams: Arc::clone(&self.upstreams),
+        }
     }
 }
 

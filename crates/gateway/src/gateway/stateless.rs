@@ -25,6 +25,7 @@ use super::handshake::{build_discovery, server_info};
 use super::request::{CallContext, RoutedCall};
 use super::session::INSTRUCTIONS_WAIT;
 use super::shared_upstreams::{SharedUpstreams, UpstreamLease};
+use super::tasks::{StatelessTask, TaskIssuer};
 use crate::catalog::Snapshot;
 use call_parking::{CallParking, HostRequest};
 use running_call::{CallStart, CallTurn, RunningCall};
@@ -115,10 +116,43 @@ impl StatelessHosts {
             }
             method::DISCOVER => {
                 lease.catalog().wait_until_known(INSTRUCTIONS_WAIT).await;
-                request.request.respond(Ok(&build_discovery(&lease.catalog().snapshot()))).await;
+                request
+                    .request
+                    .respond(Ok(&build_discovery(
+                        &lease.catalog().snapshot(),
+                        lease.catalog().may_offer_tasks(),
+                    )))
+                    .await;
+            }
+            _ if MethodKind::of(&request.method) == MethodKind::Tasks => {
+                Box::pin(self.answer_about_task(lease, request)).await;
             }
             _ => Box::pin(self.forward(lease, request)).await,
         }
+    }
+
+    /// Answers a request of the tasks extension.
+    async fn answer_about_task(&self, lease: UpstreamLease, request: StatelessRequest) {
+        let StatelessRequest { request, method, params, client, .. } = request;
+        // GW-05, TN-08
+        let is_offered = lease.catalog().offers_tasks(self.gateway.list_wait).await;
+        let refusal = match is_offered {
+            false => Some(method_not_found()),
+            true if !client.declares_tasks() => Some(Refusal::undeclared_tasks()),
+            true => None,
+        };
+        if let Some(refusal) = refusal {
+            return request.respond(Err(&refusal.error)).await;
+        }
+        let answer = match self.gateway.tasks.find(&lease.audience(), params.as_ref()) {
+            Ok(task) => {
+                let gateway = Arc::clone(&self.gateway);
+                let task = StatelessTask { gateway, lease, capabilities: client.client_capabilities, task };
+                task.answer(&method, params.as_ref()).await
+            }
+            Err(error) => Err(error),
+        };
+        request.respond(modern_answer(&method, answer).as_ref()).await;
     }
 
     /// Forwards a request in a task of its own, and waits for its end or for questions.
@@ -131,9 +165,14 @@ impl StatelessHosts {
         }
         let StatelessRequest { request, method, params: sent, client, memory, audience, .. } = request;
         let gateway = Arc::clone(&self.gateway);
+        let tasks = client.declares_tasks().then(|| {
+            let gateway = Arc::clone(&self.gateway);
+            TaskIssuer { gateway, audience: lease.audience() }
+        });
         let call = CallStart {
             gateway,
             lease,
+            tasks,
             routed,
             method: method.clone(),
             params,
@@ -185,7 +224,9 @@ impl StatelessHosts {
 fn find_retry(request: &StatelessRequest) -> Result<Option<InputRetry>, Refusal> {
     match MethodKind::of(&request.method) {
         MethodKind::Core | MethodKind::Unknown => {}
-        MethodKind::Tasks | MethodKind::Removed => return Err(method_not_found()),
+        MethodKind::Tasks => return Ok(None),
+        // TN-10
+        MethodKind::Removed => return Err(method_not_found()),
     }
     if may_require_input(&request.method) { InputRetry::parse(request.params.as_ref()) } else { Ok(None) }
 }

@@ -38,9 +38,20 @@ pub(super) struct Identity {
     pub(super) capabilities: Json,
     /// The servers that it sees, and what of them.
     pub(super) view: ViewChoice,
+    /// Which tasks the host can be told of, whatever it requests.
+    pub(super) tasks: HostTasks,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,
+}
+
+/// Which tasks a host can be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostTasks {
+    /// Those of 2025-11-25.
+    Experiment,
+    /// None, or those of the extension, which each request of the host declares anew.
+    ByRequest,
 }
 
 /// A session of a host, as far as servers reach it.
@@ -178,6 +189,19 @@ impl Upstreams {
     /// Takes over what is known of the roots of the host by now.
     pub(super) fn follow_roots(&self) {
         self.current_set();
+    }
+
+    /// Which tasks the host can be told of.
+    pub(super) fn host_tasks(&self) -> HostTasks {
+        self.identity.tasks
+    }
+
+    /// Whose tasks these are: the principal and the view of the host, in a text that no other pair has.
+    // SE-09
+    pub(super) fn audience(&self) -> String {
+        // No name of a view has a slash in it, so the last slash ends the principal.
+        let set = self.current_set();
+        format!("{}/{}", self.identity.principal.as_deref().unwrap_or_default(), set.view.name())
     }
 
     /// What the servers offer to this host.
@@ -402,6 +426,11 @@ impl Upstream {
     /// The link to the session of the host, if it has one.
     pub(super) fn session(&self) -> Option<&SessionLink> {
         self.identity.session.as_ref()
+    }
+
+    /// Which tasks the host can be told of.
+    pub(super) fn host_tasks(&self) -> HostTasks {
+        self.identity.tasks
     }
 
     /// Counts a call while the permit lives. `None` if there are too many.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bowline::types::code;
+use bowline::types::{code, method};
 use bowline::{Era, ErrorKind, HandlerResult, Json, Status};
 use bowline_server::OpenRequest;
 
 use super::HostSession;
 use super::upstream::Upstream;
-use crate::forwarded_call::{ForwardedCall, call_options};
+use crate::forwarded_call::{CallKind, ForwardedCall, TaskProgress, call_options};
 use crate::open_calls::OpenCall;
 use crate::{error_response, handshake};
 
@@ -63,13 +63,25 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let client = &upstream.client;
-        if let Status::Ready(peer) = client.status().current()
-            && peer.era() == Era::Modern
+        let status = client.status().current();
+        let era = if let Status::Ready(peer) = &status { Some(peer.era()) } else { None };
+        if era == Some(Era::Modern)
             && let Some(refused) = error_response::unsupported_by_modern(method)
         {
             return Err(refused);
         }
-        let forwarded = ForwardedCall { client, queue: &upstream.queue };
+        let wants_task =
+            params.as_ref().and_then(|params| params.member("task")).is_some_and(|task| task.is_object());
+        let kind = if wants_task && method == method::TOOLS_CALL && era == Some(Era::Legacy) {
+            CallKind::Task { ttl: None }
+        } else {
+            CallKind::Request
+        };
+        let link = self.link.clone();
+        let task_progress: Box<TaskProgress> =
+            Box::new(move |params| link.try_notify(method::PROGRESS, Some(params)));
+        let forwarded =
+            ForwardedCall { client, queue: &upstream.queue, kind, task_progress: Some(task_progress) };
         let mut options = call_options(&self.relay.server.timeouts);
         if upstream.host_declares_tasks {
             options = options.raw();

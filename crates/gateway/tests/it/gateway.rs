@@ -10,6 +10,7 @@ mod reload;
 mod resources;
 mod sharing;
 mod stateless_host;
+mod tasks;
 mod views;
 
 use std::path::Path;

@@ -27,6 +27,9 @@ pub struct SessionRecord {
     /// The resources that it is subscribed to, with the params of its subscription.
     #[serde(default)]
     pub subscriptions: BTreeMap<String, Json>,
+    /// The ids of the tasks that it has created, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
     /// The view of the servers that the session has. `None` shows everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
@@ -71,6 +74,8 @@ pub struct RecordedPost {
 
 /// Most subscriptions that are recorded.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
+/// Most tasks that are recorded.
+const MAX_TASKS: usize = 100;
 
 impl SessionRecord {
     /// The record of a session that begins with these params.
@@ -80,6 +85,7 @@ impl SessionRecord {
             revision: None,
             log_level: None,
             subscriptions: BTreeMap::new(),
+            tasks: Vec::new(),
             view: None,
             principal: None,
         }
@@ -104,6 +110,14 @@ impl SessionRecord {
         }
     }
 
+    /// Takes note of a task of the host. The oldest make room.
+    pub fn note_task(&mut self, id: &str) {
+        self.tasks.push(id.to_owned());
+        if self.tasks.len() > MAX_TASKS {
+            self.tasks.remove(0);
+        }
+    }
+
     /// The messages that bring a new session into the recorded state. Their responses are for nobody.
     pub fn messages(&self) -> Vec<ParseResult> {
         let request = |number: usize, asked: &str, params: &Json| {
@@ -117,6 +131,12 @@ impl SessionRecord {
         }
         for (at, params) in self.subscriptions.values().enumerate() {
             messages.push(request(at + 2, method::RESOURCES_SUBSCRIBE, params));
+        }
+        let first = messages.len();
+        for (at, id) in self.tasks.iter().enumerate() {
+            // Whoever serves the session next knows the task by that, and whose it is.
+            let params = object::Edit::new().set_str("taskId", id).apply(None).expect("a new object is one");
+            messages.push(request(first + at, method::TASKS_GET, &params));
         }
         messages
     }
@@ -289,7 +309,19 @@ mod tests {
         assert!(!record.note_request("tools/call", Some(&a)) && !record.note_request("ping", None));
         let encoded = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<SessionRecord>(&encoded).unwrap(), record);
-        assert!(!encoded.contains("view") && !encoded.contains("principal"), "as before: {encoded}");
+        let is_new = |name: &str| encoded.contains(name);
+        assert!(!["view", "principal", "tasks"].into_iter().any(is_new), "as before: {encoded}");
+        for number in 0..=MAX_TASKS {
+            record.note_task(&number.to_string());
+        }
+        let tasks = record.messages().split_off(4);
+        assert_eq!(tasks.len(), MAX_TASKS);
+        assert!(matches!(
+            &tasks[0],
+            Ok(Message::Request { method, params: Some(params), .. })
+                if **method == *"tasks/get" && params.as_str() == r#"{"taskId":"1"}"#
+        ));
+        record.tasks.clear();
         let methods: Vec<_> = record
             .messages()
             .into_iter()

@@ -190,6 +190,16 @@ impl SessionJournal {
         }
     }
 
+    /// Takes note of a task that the host has created.
+    pub(crate) fn note_task(&self, id: &str) {
+        let mut state = self.state.lock();
+        let Some(record) = &mut state.record else { return };
+        record.note_task(id);
+        if record.revision.is_some() {
+            drop(self.save(&state));
+        }
+    }
+
     /// Takes note of the revision that was agreed on, and waits until it is stored. From here on the
     /// session is known.
     pub(crate) async fn note_revision(&self, revision: &str) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, HttpServer, Tool};
+use bowline_testkit::{self as testkit, HttpServer, TaskPlan, Tool};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::interval;
@@ -136,4 +136,37 @@ async fn a_daemon_with_another_configuration_is_not_joined() {
     let exit = second.close().await;
     assert!(exit.stderr.contains("so this process serves alone"), "{}", exit.stderr);
     assert_eq!(first.close().await.status.code(), Some(0));
+}
+
+/// TN-09, PR-03: a task of a host on stdio outlives the daemon, and its progress reaches the host.
+#[tokio::test]
+async fn a_task_outlives_the_daemon() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_millis(20));
+    let server = testkit::server().legacy().tool(Tool::named("work").task(plan)).run().await;
+    let context = Context::new();
+    context.user_config(&http_entry("up", &server));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    let call = json!({
+        "name": "work", "arguments": {"n": 1}, "task": {"ttl": 60_000}, "_meta": {"progressToken": "mine"},
+    });
+    let created = host.request("tools/call", call).await;
+    let id = &created["result"]["task"]["taskId"];
+    assert!(id.is_string(), "{created}");
+    let own = server.tasks()[0].id.clone();
+    server.report_task_progress(&own, 1.0, None).await;
+    loop {
+        let message = host.next_message().await;
+        if message["method"] == "notifications/progress" {
+            assert_eq!(message["params"]["progressToken"], "mine");
+            break;
+        }
+    }
+    let waiting = host.send_request("tasks/result", json!({"taskId": id})).await;
+    server.wait_for(|received| received.has_method("tasks/get"), TEST_TIMEOUT).await;
+    daemons.kill();
+    assert!(server.finish_task(&own));
+    assert_eq!(result_text(&host.wait_for_response(waiting).await), r#"{"n":1}"#);
+    assert_eq!(server.executions("work"), 1);
+    assert_eq!(host.close().await.status.code(), Some(0));
 }

@@ -1,5 +1,7 @@
 //! The features of the protocol, each used by one host at one server.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::host::{GridHost, Revision, text};
@@ -26,12 +28,15 @@ pub(super) enum Feature {
     Url,
     Sampling,
     Roots,
+    /// A call that the server turns into a task, for a host that waits for the result.
     Task,
+    /// A task that the host creates, and asks for itself.
+    HostTask,
     ListChanged,
 }
 
 impl Feature {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::List,
         Self::Call,
         Self::Progress,
@@ -50,6 +55,7 @@ impl Feature {
         Self::Sampling,
         Self::Roots,
         Self::Task,
+        Self::HostTask,
         Self::ListChanged,
     ];
 
@@ -57,7 +63,7 @@ impl Feature {
     pub(super) fn is_in(self, revision: Revision) -> bool {
         match self {
             Self::Form => revision >= Revision::V2025_06_18,
-            Self::Url => revision >= Revision::V2025_11_25,
+            Self::Url | Self::HostTask => revision >= Revision::V2025_11_25,
             _ => true,
         }
     }
@@ -122,9 +128,37 @@ impl Feature {
                 let said = host.call(&server.exposed("task"), json!({"text": "later"})).await;
                 assert_eq!(said, r#"{"text":"later"}"#);
             }
+            Self::HostTask => host_task(host, server).await,
             Self::ListChanged => list_changed(host, server, is_first).await,
         }
     }
+}
+
+/// A call as a task, in the way of the revision of the host, whatever kind of tasks the server has.
+// GW-16
+async fn host_task(host: &mut GridHost, server: &Upstream) {
+    let mut call = json!({"name": server.exposed("task"), "arguments": {"text": "mine"}});
+    if host.revision == Revision::V2025_11_25 {
+        call["task"] = json!({"ttl": 60_000});
+        let created = host.result("tools/call", call).await;
+        let id = &created["task"]["taskId"];
+        let result = host.result("tasks/result", json!({"taskId": id})).await;
+        assert_eq!(text(&result), r#"{"text":"mine"}"#);
+        let state = host.result("tasks/get", json!({"taskId": id})).await;
+        assert_eq!(state["status"], "completed");
+        return;
+    }
+    host.declares_tasks = true;
+    let created = host.result("tools/call", call).await;
+    assert_eq!(created["resultType"], "task", "{created}");
+    let mut state = created.clone();
+    while state["status"] == "working" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        state = host.result("tasks/get", json!({"taskId": created["taskId"]})).await;
+    }
+    assert_eq!(state["status"], "completed", "{state}");
+    assert_eq!(text(&state["result"]), r#"{"text":"mine"}"#);
+    host.declares_tasks = false;
 }
 
 /// All pages of the server are one list.

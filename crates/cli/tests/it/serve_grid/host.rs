@@ -7,7 +7,7 @@ use super::pipe::Pipe;
 
 /// A revision of the protocol, as a host of `bowline serve` over HTTP speaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Revision {
+pub(crate) enum Revision {
     V2024_11_05,
     V2025_03_26,
     V2025_06_18,
@@ -41,10 +41,14 @@ impl Revision {
 }
 
 /// A host.
-pub(super) struct GridHost {
-    pub(super) revision: Revision,
+pub(crate) struct GridHost {
+    pub(crate) revision: Revision,
     address: String,
     session: Session,
+    /// The token that it uses, if it needs one.
+    token: Option<String>,
+    /// Whether it declares tasks of 2026-07-28 with each request.
+    pub(crate) declares_tasks: bool,
     last_id: u64,
 }
 
@@ -61,17 +65,19 @@ enum Session {
 }
 
 /// What came of a request.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The whole response.
-    pub(super) answer: Value,
+    pub(crate) answer: Value,
     /// The notifications before it, on the same stream.
-    pub(super) notices: Vec<Value>,
+    pub(crate) notices: Vec<Value>,
     /// The methods of what the host was asked.
-    pub(super) asked: Vec<String>,
+    pub(crate) asked: Vec<String>,
+    /// The requests of the server that a session was sent meanwhile.
+    pub(crate) questions: Vec<Value>,
 }
 
 /// A request whose response was not read yet.
-pub(super) struct OpenRequest {
+pub(crate) struct OpenRequest {
     id: u64,
     /// `None` if the response arrives on the stream of the session.
     response: Option<Response>,
@@ -79,7 +85,12 @@ pub(super) struct OpenRequest {
 
 impl GridHost {
     /// Connects to `bowline serve` at this address.
-    pub(super) async fn connect(address: &str, revision: Revision) -> Self {
+    pub(crate) async fn connect(address: &str, revision: Revision) -> Self {
+        Self::connect_with_token(address, revision, None).await
+    }
+
+    /// Connects to `bowline serve` at this address, with a token if it needs one.
+    pub(crate) async fn connect_with_token(address: &str, revision: Revision, token: Option<&str>) -> Self {
         let session = match revision {
             Revision::V2024_11_05 => open_sse(address).await,
             Revision::V2026_07_28 => Session::Stateless { stream: None },
@@ -87,17 +98,27 @@ impl GridHost {
                 let request = Request {
                     verb: "POST",
                     path: "/mcp",
-                    headers: vec![("accept", ACCEPT.into())],
+                    headers: [("accept", ACCEPT.to_owned())]
+                        .into_iter()
+                        .chain(authorization(token))
+                        .collect(),
                     body: initialize(revision).to_string(),
                 };
                 let mut response = request.send(address).await;
                 let id = response.header("mcp-session-id").expect("a session").to_owned();
                 assert_eq!(response.message().await["result"]["protocolVersion"], revision.name());
-                let stream = open_stream(address, revision, &id).await;
+                let stream = open_stream(address, (revision, token), &id).await;
                 Session::Streamable { id, stream }
             }
         };
-        let mut host = Self { revision, address: address.to_owned(), session, last_id: 0 };
+        let mut host = Self {
+            revision,
+            address: address.to_owned(),
+            session,
+            token: token.map(str::to_owned),
+            declares_tasks: false,
+            last_id: 0,
+        };
         if let Session::Sse { .. } = host.session {
             host.post(&initialize(revision), &[]).await;
             assert_eq!(
@@ -114,7 +135,8 @@ impl GridHost {
     /// A host that speaks 2026-07-28 on stdin and stdout.
     pub(super) fn on_pipe(pipe: Pipe) -> Self {
         let session = Session::Pipe(pipe);
-        Self { revision: Revision::V2026_07_28, address: String::new(), session, last_id: 0 }
+        let revision = Revision::V2026_07_28;
+        Self { revision, address: String::new(), session, last_id: 0, declares_tasks: false, token: None }
     }
 
     /// The pipe of a host on stdin and stdout.
@@ -127,11 +149,11 @@ impl GridHost {
 
     /// Opens its streams again, after `bowline serve` was restarted. A host of HTTP+SSE has lost its
     /// session with the stream, as the protocol has it.
-    pub(super) async fn reconnect(&mut self) {
+    pub(crate) async fn reconnect(&mut self) {
         match &mut self.session {
             Session::Sse { .. } => *self = Self::connect(&self.address, self.revision).await,
             Session::Streamable { id, stream } => {
-                *stream = open_stream(&self.address, self.revision, id).await;
+                *stream = open_stream(&self.address, (self.revision, self.token.as_deref()), id).await;
             }
             Session::Stateless { stream } => *stream = None,
             // It does not notice.
@@ -140,7 +162,7 @@ impl GridHost {
     }
 
     /// Sends a request and reads its response. What the host is asked in between it answers.
-    pub(super) async fn request(&mut self, method: &str, params: Value) -> Outcome {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Outcome {
         let mut open = self.begin(method, params.clone()).await;
         let mut outcome = self.read_response(open.id, open.response.as_mut()).await;
         let mut asked = std::mem::take(&mut outcome.asked);
@@ -161,20 +183,20 @@ impl GridHost {
     }
 
     /// Sends a request and returns its result.
-    pub(super) async fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn result(&mut self, method: &str, params: Value) -> Value {
         let Outcome { answer, .. } = self.request(method, params).await;
         assert!(answer["result"].is_object(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Calls a tool and returns the text of its result.
-    pub(super) async fn call(&mut self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
         text(&result)
     }
 
     /// Sends a request.
-    pub(super) async fn begin(&mut self, method: &str, params: Value) -> OpenRequest {
+    pub(crate) async fn begin(&mut self, method: &str, params: Value) -> OpenRequest {
         self.last_id += 1;
         let id = self.last_id;
         let mut params = params;
@@ -182,12 +204,17 @@ impl GridHost {
         if self.revision == Revision::V2026_07_28 {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = self.revision.name().into();
-            meta["io.modelcontextprotocol/clientCapabilities"] = self.revision.capabilities();
+            let mut capabilities = self.revision.capabilities();
+            if self.declares_tasks {
+                capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+            }
+            meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
             meta["io.modelcontextprotocol/clientInfo"] = client_info();
             headers.push(("mcp-method", method.to_owned()));
             let name = match method {
                 "tools/call" | "prompts/get" => params["name"].as_str(),
                 "resources/read" => params["uri"].as_str(),
+                "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
                 _ => None,
             };
             headers.extend(name.map(|name| ("mcp-name", name.to_owned())));
@@ -203,7 +230,7 @@ impl GridHost {
     }
 
     /// Cancels a request, in the way of its revision.
-    pub(super) async fn cancel(&mut self, open: OpenRequest) {
+    pub(crate) async fn cancel(&mut self, open: OpenRequest) {
         if let Session::Pipe(pipe) = &mut self.session {
             return pipe.cancel(open.id).await;
         }
@@ -215,7 +242,7 @@ impl GridHost {
     }
 
     /// Listens for changes of this resource, and of lists.
-    pub(super) async fn subscribe(&mut self, uri: &str) {
+    pub(crate) async fn subscribe(&mut self, uri: &str) {
         if self.revision < Revision::V2026_07_28 {
             self.result("resources/subscribe", json!({"uri": uri})).await;
             return;
@@ -231,7 +258,7 @@ impl GridHost {
     }
 
     /// The next notification with this method that belongs to no request.
-    pub(super) async fn notification(&mut self, method: &str) -> Value {
+    pub(crate) async fn notification(&mut self, method: &str) -> Value {
         let stream = match &mut self.session {
             Session::Sse { stream, .. } | Session::Streamable { stream, .. } => stream,
             Session::Stateless { stream } => stream.as_mut().expect("it listens"),
@@ -249,6 +276,7 @@ impl GridHost {
     async fn post(&mut self, message: &Value, headers: &[(&'static str, String)]) -> Response {
         let mut headers = headers.to_vec();
         headers.push(("accept", ACCEPT.into()));
+        headers.extend(authorization(self.token.as_deref()));
         let path = match &self.session {
             Session::Sse { messages, .. } => messages.as_str(),
             Session::Streamable { id, .. } => {
@@ -274,7 +302,7 @@ impl GridHost {
     }
 
     async fn read_response(&mut self, id: u64, mut response: Option<&mut Response>) -> Outcome {
-        let (mut notices, mut asked) = (Vec::new(), Vec::new());
+        let (mut notices, mut asked, mut questions) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let message = match (&mut response, &mut self.session) {
                 (Some(response), _) => response.message().await,
@@ -285,11 +313,18 @@ impl GridHost {
             match (message.get("id"), message["method"].as_str()) {
                 (Some(question), Some(method)) => {
                     asked.push(method.to_owned());
-                    let reply = json!({"jsonrpc": "2.0", "id": question, "result": reply_to(&message)});
-                    self.post(&reply, &[]).await;
+                    let mut result = reply_to(&message);
+                    let task = &message["params"]["_meta"][RELATED_TASK];
+                    if task.is_object() {
+                        result["_meta"] = json!({RELATED_TASK: task});
+                    }
+                    self.post(&json!({"jsonrpc": "2.0", "id": question, "result": result}), &[]).await;
+                    questions.push(message);
                 }
                 (None, Some(_)) => notices.push(message),
-                (Some(given), None) if *given == id => return Outcome { answer: message, notices, asked },
+                (Some(given), None) if *given == id => {
+                    return Outcome { answer: message, notices, asked, questions };
+                }
                 _ => panic!("a response to nothing: {message}"),
             }
         }
@@ -297,12 +332,12 @@ impl GridHost {
 }
 
 /// The text of a result.
-pub(super) fn text(result: &Value) -> String {
+pub(crate) fn text(result: &Value) -> String {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {result}")).to_owned()
 }
 
 /// What every host answers.
-fn reply_to(question: &Value) -> Value {
+pub(crate) fn reply_to(question: &Value) -> Value {
     match (question["method"].as_str(), question["params"]["mode"].as_str()) {
         (Some("elicitation/create"), Some("url")) => json!({"action": "accept"}),
         (Some("elicitation/create"), _) => json!({"action": "accept", "content": {"city": "Bergen"}}),
@@ -324,8 +359,9 @@ async fn open_sse(address: &str) -> Session {
     Session::Sse { stream, messages }
 }
 
-async fn open_stream(address: &str, revision: Revision, session: &str) -> Response {
+async fn open_stream(address: &str, (revision, token): (Revision, Option<&str>), session: &str) -> Response {
     let mut headers = vec![("accept", "text/event-stream".to_owned())];
+    headers.extend(authorization(token));
     headers.extend(session_headers(revision, session));
     let stream = Request { verb: "GET", path: "/mcp", headers, body: String::new() }.send(address).await;
     assert_eq!(stream.status, 200);
@@ -353,5 +389,12 @@ fn initialize(revision: Revision) -> Value {
 fn client_info() -> Value {
     json!({"name": "grid", "version": "1"})
 }
+
+fn authorization(token: Option<&str>) -> Option<(&'static str, String)> {
+    token.map(|token| ("authorization", format!("Bearer {token}")))
+}
+
+/// The task that a message belongs to, in `_meta`.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 const ACCEPT: &str = "application/json, text/event-stream";

@@ -11,16 +11,16 @@ use tokio::time::timeout;
 use crate::connect::host::TEST_TIMEOUT;
 
 /// A request.
-pub(super) struct Request<'a> {
-    pub(super) verb: &'a str,
-    pub(super) path: &'a str,
-    pub(super) headers: Vec<(&'a str, String)>,
-    pub(super) body: String,
+pub(crate) struct Request<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) headers: Vec<(&'a str, String)>,
+    pub(crate) body: String,
 }
 
 /// A response that is being read.
-pub(super) struct Response {
-    pub(super) status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     headers: Vec<(String, String)>,
     body: Body,
 }
@@ -39,7 +39,7 @@ struct Body {
 
 impl Request<'_> {
     /// Sends the request, and reads the head of the response.
-    pub(super) async fn send(self, address: &str) -> Response {
+    pub(crate) async fn send(self, address: &str) -> Response {
         let Self { verb, path, headers, body } = self;
         let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let headers = headers.concat();
@@ -81,16 +81,16 @@ impl Response {
         response
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn is_event_stream(&self) -> bool {
+    pub(crate) fn is_event_stream(&self) -> bool {
         self.header("content-type") == Some("text/event-stream")
     }
 
     /// The next message: of an event, or the whole body.
-    pub(super) async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         let is_event_stream = self.is_event_stream();
         loop {
             let line = timeout(TEST_TIMEOUT, self.body.next_line()).await.expect("a message in time");
@@ -103,7 +103,7 @@ impl Response {
     }
 
     /// The data of the next event.
-    pub(super) async fn data(&mut self) -> String {
+    pub(crate) async fn data(&mut self) -> String {
         loop {
             let line = timeout(TEST_TIMEOUT, self.body.next_line()).await.expect("an event in time");
             if let Some(data) = line.expect("the stream goes on").strip_prefix("data: ") {

@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bowline::Json;
 use bowline::types::method;
 use bowline_proto::server::modern::listen::{ListenFilter, ListenStream};
+use bowline_proto::server::modern::request::ModernRequest;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::Capabilities;
 use bowline_server::StatelessRequest;
@@ -14,9 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::announce::ListChanges;
-use super::super::handshake::{capabilities, server_info};
+use super::super::handshake::{capabilities_with_tasks, server_info};
 use super::super::shared_upstreams::UpstreamLease;
 use super::super::subscriptions::ResourceWatch;
+use super::super::tasks::StatelessTask;
 use super::StatelessHosts;
 use crate::catalog::Snapshot;
 
@@ -31,7 +34,8 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     let StatelessRequest { request, id, params, client, .. } = request;
     let mut granted = match ListenFilter::parse(params.as_ref(), &client) {
         Ok(filter) => {
-            let offered = Capabilities::decode(&capabilities()).expect("capabilities are an object");
+            let offered =
+                Capabilities::decode(&capabilities_with_tasks()).expect("capabilities are an object");
             filter.limit_to(&offered)
         }
         Err(refusal) => return request.respond(Err(&refusal.error)).await,
@@ -46,6 +50,11 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     let mut watching = JoinSet::new();
     granted.resource_uris =
         Box::pin(watch_resources(hosts, (lease, &seen), wanted, sender, &mut watching)).await;
+    let (states, mut task_states) = mpsc::channel(MAX_QUEUED_CHANGES);
+    let wanted = std::mem::take(&mut granted.task_ids);
+    granted.task_ids = watch_tasks(hosts, (lease, &client), wanted, &states, &mut watching);
+    // The channel is closed when no task is watched any more.
+    drop(states);
     let (mut stream, acknowledgment) = ListenStream::open(&id, granted);
     request.send_notification(&acknowledgment).await;
     let mut lists = ListChanges::since(lease.catalog(), seen);
@@ -62,6 +71,9 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
                 }
                 let params = Edit::new().set_str("uri", &uri).apply(None).ok();
                 Vec::from_iter(stream.tag_notification(method::RESOURCE_UPDATED, params.as_ref()))
+            }
+            Some(state) = task_states.recv() => {
+                Vec::from_iter(stream.tag_notification(method::TASK, Some(&state)))
             }
             () = hosts.stopping.cancelled() => {
                 if let Some(result) = stream.end_with_result(&server_info()) {
@@ -109,6 +121,37 @@ pub(super) async fn watch_resources(
             });
             granted.insert(uri);
         }
+    }
+    granted
+}
+
+/// Watches tasks of the host, as far as there is room. Returns those that it has; their states are
+/// sent to `states` by tasks in `watching`.
+// TN-08
+fn watch_tasks(
+    hosts: &StatelessHosts,
+    (lease, client): (&UpstreamLease, &ModernRequest),
+    wanted: BTreeSet<Box<str>>,
+    states: &mpsc::Sender<Json>,
+    watching: &mut JoinSet<()>,
+) -> BTreeSet<Box<str>> {
+    let audience = lease.audience();
+    let mut granted = BTreeSet::new();
+    for id in wanted {
+        let Some(task) = hosts.gateway.tasks.find_by_id(&audience, &id) else { continue };
+        let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
+        let task = StatelessTask {
+            gateway: Arc::clone(&hosts.gateway),
+            lease: lease.clone(),
+            capabilities: client.client_capabilities.clone(),
+            task,
+        };
+        let states = states.clone();
+        watching.spawn(async move {
+            task.watch(states).await;
+            drop(permit);
+        });
+        granted.insert(id);
     }
     granted
 }

@@ -25,6 +25,7 @@ use super::super::questions::{CallQuestions, MAX_OPEN_QUESTIONS, Question};
 use super::super::request::{CallContext, CallOrigin, RoutedCall};
 use super::super::shared_calls::CallHost;
 use super::super::shared_upstreams::UpstreamLease;
+use super::super::tasks::TaskIssuer;
 use super::super::upstream::UpstreamUse;
 use super::call_parking::HostRequest;
 use crate::catalog::Snapshot;
@@ -54,6 +55,8 @@ pub(super) struct RunningCall {
 pub(super) struct CallStart {
     pub(super) gateway: Arc<Shared>,
     pub(super) lease: UpstreamLease,
+    /// Gives a task of the server an id, if the host declares tasks.
+    pub(super) tasks: Option<TaskIssuer>,
     pub(super) routed: RoutedCall,
     pub(super) method: Box<str>,
     pub(super) params: Option<Json>,
@@ -83,10 +86,10 @@ const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 impl RunningCall {
     /// Starts a call.
     pub(super) fn spawn(start: CallStart) -> Self {
-        let CallStart { gateway, lease, routed, method, params, log_level, memory } = start;
+        let CallStart { gateway, lease, tasks, routed, method, params, log_level, memory } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
         let current = Arc::<CurrentRequest>::default();
-        let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level };
+        let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level, tasks };
         let snapshot = Arc::clone(routed.snapshot());
         let result = tokio::spawn(async move {
             let context = CallContext { gateway: &gateway, upstreams: &lease, method: &method };
@@ -256,6 +259,7 @@ struct StatelessOrigin {
     asking: CallQuestions,
     current: Arc<CurrentRequest>,
     log_level: Option<LogLevel>,
+    tasks: Option<TaskIssuer>,
 }
 
 impl StatelessOrigin {
@@ -293,15 +297,25 @@ impl CallOrigin for StatelessOrigin {
         }
         let open = connected.shared_calls.open(host);
         let params = params.map(trace::continue_trace);
-        let result = connected.client.request_with(method, &params, &options).await;
+        let client = &connected.client;
+        let result = match &self.tasks {
+            _ if method != method::TOOLS_CALL => client.request_with(method, &params, &options).await,
+            // A host that declares tasks wants long calls to be some, and a tool that can be called as
+            // one may take long.
+            Some(_) => client.request_task(&params, &options).await,
+            None => client.request_tool(&params, &options).await,
+        };
         if self.log_level.is_some() {
             // What the server said during the call comes before its response.
             connected.queue.wait_until_delivered().await;
         }
         drop(open);
-        match result {
-            Ok(result) => Ok(with_exposed_uris(result, snapshot, &server.name)),
-            Err(error) => Err(upstream.error_response(&connected.client, &error)),
+        match (result, &self.tasks) {
+            (Ok(result), Some(tasks)) if method == method::TOOLS_CALL => {
+                tasks.expose_answer(&upstream, snapshot, result)
+            }
+            (Ok(result), _) => Ok(with_exposed_uris(result, snapshot, &server.name)),
+            (Err(error), _) => Err(upstream.error_response(&connected.client, &error)),
         }
     }
 }
