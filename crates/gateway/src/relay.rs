@@ -14,6 +14,7 @@ use std::time::Duration;
 use bowline::auth::Auth;
 use bowline::negotiation::NegotiationCache;
 use bowline::{ConnectionEvent, Fault, RpcError, Server};
+use bowline_proto::via::Via;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -47,6 +48,7 @@ pub struct Relay {
     auth: Option<Auth>,
     login_command: Option<Arc<error_response::LoginCommand<'static>>>,
     on_denied: DeniedCallback,
+    via: Via,
 }
 
 /// Called for each call that was refused for lack of authorization.
@@ -68,6 +70,7 @@ impl Relay {
             auth: None,
             login_command: None,
             on_denied: Arc::new(|_: &Fault| {}),
+            via: Via::default(),
         }
     }
 
@@ -123,6 +126,13 @@ impl Relay {
     /// It must not block.
     pub fn on_denied(mut self, observer: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
         self.on_denied = Arc::new(observer);
+        self
+    }
+
+    /// Tells the server which gateways the host has passed, so that one behind it notices that it is among its own
+    /// servers.
+    pub fn via(mut self, via: Via) -> Self {
+        self.via = via;
         self
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::session::{Action, IgnoreReason, out_of_order};
+use bowline_proto::via::Via;
 use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -138,8 +139,25 @@ impl Host {
     /// Gives the host this view of the servers. Over HTTP, the view of a host is that of its session.
     #[must_use]
     pub fn with_view(mut self, view: &str) -> Self {
-        self.audience = Audience::of_view(Some(view.into()));
+        self.audience = Audience::of_view(Some(view.into())).with_via(self.audience.via().clone());
         self
+    }
+
+    /// Says which gateways the host has passed. Over HTTP, its requests say so.
+    #[must_use]
+    pub fn with_via(mut self, via: Via) -> Self {
+        self.audience = self.audience.with_via(via);
+        self
+    }
+
+    /// The gateways that the host has passed.
+    pub fn via(&self) -> &Via {
+        self.audience.via()
+    }
+
+    /// Whether the host is on a pair of byte streams.
+    pub fn is_on_pipe(&self) -> bool {
+        matches!(self.source, Source::Pipe { .. })
     }
 
     /// Limits what the host may use. Over HTTP, the limits are those of

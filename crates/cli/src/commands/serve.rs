@@ -88,6 +88,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     match listener {
         None => {
             let host = Host::stdio().with_limits(limits::host_limits(&limits));
+            let host = host.with_via(settings.passed_gateways());
             let host = match &args.view {
                 Some(view) => host.with_view(view),
                 None => host,
@@ -178,6 +179,9 @@ fn build_gateway(
             let auth = can_log_in(&server).then(|| auth.clone());
             session::client_builder(server, &folders, auth)
         });
+    #[cfg(unix)]
+    let builder =
+        builder.fingerprint(daemon_key::DaemonKey::new(args, settings, (servers, views)).to_string());
     let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
     match catalog {
         Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),

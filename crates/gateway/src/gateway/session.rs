@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::types::method;
+use bowline_proto::via::Via;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use super::loops::HostPosition;
 use super::request::requested_log_level;
 use super::upstream::{Identity, SessionLink, Upstreams};
 use super::{Shared, announce, handshake};
@@ -22,6 +24,9 @@ pub(super) struct HostSession {
     pub(super) link: HostLink,
     principal: Option<Arc<str>>,
     view: Arc<HostView>,
+    /// The gateways that the host has passed.
+    via: Via,
+    position: HostPosition,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
 }
@@ -32,7 +37,10 @@ impl HostSession {
         let link = host.link().clone();
         let view = gateway.views.select(host.view());
         let principal = host.principal().map(Arc::from);
-        let session = Arc::new(Self { gateway, link, principal, view, upstreams: Mutex::default() });
+        let via = host.via().clone();
+        let position = if host.is_on_pipe() { HostPosition::Pipe } else { HostPosition::Network };
+        let upstreams = Mutex::default();
+        let session = Arc::new(Self { gateway, link, principal, view, via, position, upstreams });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -58,7 +66,10 @@ impl HostSession {
     async fn handle(self: &Arc<Self>, event: HostEvent) {
         let upstreams = self.upstreams.lock().clone();
         match event {
-            HostEvent::Initialize(request) => self.initialize(request),
+            HostEvent::Initialize(request) => match self.gateway.gateway_id.check(&self.via, self.position) {
+                Ok(()) => self.initialize(request),
+                Err(refusal) => request.respond(Err(&refusal)).await,
+            },
             HostEvent::Request { request, method, params } => match upstreams {
                 Some(upstreams) => {
                     if *method == *method::SET_LEVEL
@@ -93,6 +104,7 @@ impl HostSession {
             client_info: params.client_info.clone(),
             capabilities: forwarded_capabilities(params),
             view: Arc::clone(&self.view),
+            via: self.via.clone(),
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);
