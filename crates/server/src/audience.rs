@@ -3,8 +3,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bowline_proto::via::Via;
+use tokio::time::Instant;
 
 use crate::token_verifier::TokenIdentity;
 
@@ -17,6 +19,8 @@ pub struct Audience {
     /// The gateways that the host has passed. They do not count when audiences are compared: a gateway in front
     /// that was restarted goes on with its sessions.
     via: Via,
+    /// When the token of the request expires, which does not count either.
+    expiry: Option<Instant>,
 }
 
 impl PartialEq for Audience {
@@ -41,19 +45,21 @@ impl Audience {
 
     /// A host with the token of this view.
     pub(crate) fn with_token_of(view: Arc<str>) -> Self {
-        Self { principal: Some(Arc::clone(&view)), view: Some(view), via: Via::default() }
+        Self { principal: Some(Arc::clone(&view)), view: Some(view), ..Self::default() }
     }
 
     /// A host with an access token of this user, whichever token it is.
     pub(crate) fn of_user(identity: &TokenIdentity, view: Option<Arc<str>>) -> Self {
         // As JSON, in which no two pairs are the same text, and no character is a control character.
         let pair = serde_json::json!([identity.issuer(), identity.subject()]);
-        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, via: Via::default() }
+        let left = identity.expiry().map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+        let expiry = left.and_then(|left| Instant::now().checked_add(left));
+        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, via: Via::default(), expiry }
     }
 
     /// An audience that was recorded.
     pub(crate) fn recorded(principal: Option<&str>, view: Option<&str>) -> Self {
-        Self { principal: principal.map(Arc::from), view: view.map(Arc::from), via: Via::default() }
+        Self { principal: principal.map(Arc::from), view: view.map(Arc::from), ..Self::default() }
     }
 
     /// The view whose token the host has, or the user whom its access token was issued to: `user:` and
@@ -67,6 +73,11 @@ impl Audience {
     pub(crate) fn with_via(mut self, via: Via) -> Self {
         self.via = via;
         self
+    }
+
+    /// When the token of the request expires. Event streams end then.
+    pub(crate) fn expiry(&self) -> Option<Instant> {
+        self.expiry
     }
 
     /// The gateways that the host has passed.
