@@ -31,7 +31,7 @@ use jwks::JwksSource;
 ///   to a key of its holder (`cnf`) is refused, since no proof of that key is checked.
 /// - The keys of an issuer are fetched when they are first needed, through its metadata (RFC 8414 or
 ///   OpenID Connect Discovery), and again after 10 minutes. A token with an unknown key has them
-///   fetched at once, every 30 s at most, whoever sends such tokens. While an issuer is unreachable,
+///   fetched at once, every 30 s at most, whoever sends such tokens. Redirects to another origin are not followed. While an issuer is unreachable,
 ///   its last keys are used, for 24 h at most.
 /// - Dropping the future of a verification does not end a fetch, which others may wait for.
 pub struct AccessTokenVerifier {
@@ -49,6 +49,8 @@ pub struct VerifiedToken {
     pub subject: String,
     /// Its scopes, from `scope` or `scp`.
     pub scopes: Vec<String>,
+    /// Until when it is accepted, by which clocks may differ included.
+    pub accepted_until: SystemTime,
 }
 
 /// Why an access token is not accepted. Contains nothing of the token.

@@ -46,6 +46,12 @@ impl AuthHttpClient {
         Self::with_fetch(Fetcher::new(server.tls.clone(), proxies), server)
     }
 
+    /// Creates a client for the documents of an issuer, which are trusted because of where they are: a redirect to
+    /// another origin is refused.
+    pub(crate) fn for_issuer(issuer: &Http, proxies: Proxies) -> Self {
+        Self::with_fetch(Fetcher::new(issuer.tls.clone(), proxies).within_origin(), issuer)
+    }
+
     fn with_fetch(fetch: Fetcher, server: &Http) -> Self {
         let fetch = fetch.with_certificate_for(&server.url);
         let mut configured_headers = HeaderMap::new();

@@ -65,7 +65,7 @@ impl TestSite {
         format!("{}{path}", self.origin).parse().unwrap()
     }
 
-    /// Queues a response for a path. Paths without one get 404.
+    /// Queues a response for a path. Paths without one get 404. The body of a redirect is its target.
     pub(crate) fn respond(&self, path: &str, status: u16, body: impl ToString) {
         let mut inner = self.inner.lock();
         inner.responses.entry(path.to_owned()).or_default().push_back((status, body.to_string()));
@@ -123,6 +123,9 @@ async fn answer(
         Some(answers) => answers[0].clone(),
         None => (404, "{\"error\":\"not found\"}".to_owned()),
     };
-    let response = Response::builder().status(status).header("content-type", "application/json");
+    let mut response = Response::builder().status(status).header("content-type", "application/json");
+    if (300..400).contains(&status) {
+        response = response.header("location", &text);
+    }
     Ok(response.body(Full::new(Bytes::from(text))).unwrap())
 }

@@ -27,6 +27,8 @@ pub(crate) const TRACESTATE: &str = "TRACESTATE";
 /// Folder of sockets, used where the path of the state folder is too long for one.
 #[cfg(unix)]
 pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+/// The gateways that led to this process, set for servers that a gateway starts.
+pub(crate) const VIA: &str = bowline_proto::via::VIA_VARIABLE;
 /// The socket on which systemd wants to be told how far a service is.
 pub(crate) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// Any value disables colors.

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use bowline::auth::Auth;
 use bowline::config::Environment;
 use bowline::negotiation::{FolderCache, NegotiationCache};
+use bowline_proto::via::Via;
 use bowline_store::private::refuse_shared_folder;
 use serde_json::json;
 
@@ -140,6 +141,11 @@ impl Settings {
     /// Returns a viewer for content that saves files under names that begin with `stem`.
     pub(crate) fn viewer(&self, args: ContentArgs, stem: &str) -> Outcome<Viewer<'_>> {
         Viewer::new(&self.printer, &*self.env, args, stem).map_err(Failure::usage)
+    }
+
+    /// Returns the gateways that led to this process.
+    pub(crate) fn passed_gateways(&self) -> Via {
+        env::non_empty_var(&*self.env, env::VIA).map(|text| Via::parse(&text)).unwrap_or_default()
     }
 
     /// Returns the folders with data that is shared between commands.

@@ -2,7 +2,7 @@
 //! sessions, another one is killed, and the gateway itself is killed. All calls are right.
 //!
 //! The clients are made with SDKs. The hosts are whole programs, in front of a scripted model on the loopback.
-//! `cargo xtask bench hosts` runs the one ignored test, which compares the ways to reach a server.
+//! `cargo xtask bench hosts` (`crates/cli/benches/hosts.rs`) has them make calls on other ways to a server as well.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
@@ -10,12 +10,14 @@
 mod clients;
 #[path = "interop_calls/gateway.rs"]
 mod gateway;
+#[allow(dead_code, reason = "the comparison of hosts uses the rest")]
 #[path = "interop_calls/host_program.rs"]
 mod host_program;
 #[path = "interop_calls/hosts.rs"]
 mod hosts;
 #[path = "interop_calls/inspector.rs"]
 mod inspector;
+#[allow(dead_code, reason = "the comparison of hosts uses the rest")]
 #[path = "interop_calls/lab.rs"]
 mod lab;
 #[path = "../../client/tests/support_interop/limit.rs"]
@@ -24,9 +26,9 @@ mod limit;
 mod restart;
 #[path = "interop_calls/rmcp_client.rs"]
 mod rmcp_client;
+#[allow(dead_code, reason = "the comparison of hosts uses the rest")]
 #[path = "interop_calls/script_client.rs"]
 mod script_client;
-#[path = "interop_calls/table.rs"]
-mod table;
+#[allow(dead_code, reason = "the comparison of hosts uses the rest")]
 #[path = "interop_calls/tally.rs"]
 mod tally;

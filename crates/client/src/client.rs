@@ -10,6 +10,7 @@ use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Era;
 use bowline_proto::trace::TraceContext;
+use bowline_proto::via::Via;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
@@ -70,6 +71,7 @@ pub struct Builder {
     tasks: bool,
     session: Option<SavedSession>,
     auth: Option<Auth>,
+    via: Via,
 }
 
 impl Client {
@@ -102,6 +104,7 @@ impl Client {
             tasks: true,
             session: None,
             auth: None,
+            via: Via::default(),
         }
     }
 
@@ -473,6 +476,16 @@ impl Builder {
         self
     }
 
+    /// Tells the server which gateways its host has passed, in a header of every HTTP request or in a variable of
+    /// its environment, so that a gateway notices that it is among its own servers. Programs that are no gateways
+    /// do not need it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn via(mut self, via: Via) -> Self {
+        self.via = via;
+        self
+    }
+
     /// Adds layers that see a request before the other ones.
     pub(crate) fn outer_layers(mut self, layers: &[Arc<dyn Layer>]) -> Self {
         self.layers.splice(..0, layers.iter().cloned());
@@ -497,7 +510,7 @@ impl Builder {
             Some(auth) => auth.identity_with_clock(server, &asking),
             None => auth::identity_without_person(server),
         };
-        let target = Target::for_server(server, auth.as_ref())
+        let target = Target::for_server(server, &self.via, auth.as_ref())
             .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*server.name), CONNECT))?;
         self.start(target, auth, asking)
     }
@@ -539,6 +552,7 @@ impl Builder {
             tasks,
             session,
             auth: _,
+            via: _,
         } = self;
         let server = server?;
         let capabilities = handler.capabilities();

@@ -111,6 +111,7 @@ fn message_lead(server: &str, fault: &Fault) -> String {
         Cause::Protocol(_) => format!("the answer of `{server}` cannot be used"),
         Cause::NoCommonVersion { .. }
         | Cause::NotAffine
+        | Cause::Loop
         | Cause::Spawn(_)
         | Cause::StoreUnavailable
         | Cause::HeadersCommand

@@ -5,6 +5,7 @@ mod connection;
 mod connections;
 mod handshake;
 mod lists;
+mod loops;
 mod members;
 mod questions;
 mod request;
@@ -34,6 +35,7 @@ use crate::fleet::Reload;
 use crate::task_id::TaskKey;
 use crate::view::Views;
 use connections::Connections;
+use loops::GatewayId;
 use session::HostSession;
 use stateless::StatelessHosts;
 use tasks::Tasks;
@@ -63,6 +65,8 @@ pub use lists::STALE_SERVERS;
 /// - The servers can be replaced by others while hosts are served; see [`Gateway::reload`].
 /// - A host with a view ([`GatewayBuilder::view`]) sees a part of the servers, and reaches nothing
 ///   else. Only those servers are connected to for it.
+/// - A server that is this gateway itself, or leads back to it, is not connected to: it fails with
+///   [`Cause::Loop`](bowline::Cause::Loop). Gateways in a chain work.
 /// - Names of tools and prompts are unique and valid for every model; see [`Naming`].
 #[derive(Clone, Debug)]
 pub struct Gateway(Arc<Shared>);
@@ -81,6 +85,7 @@ pub struct GatewayBuilder {
     observer: Arc<Observer>,
     login_command: Arc<LoginCommands>,
     task_key: Option<TaskKey>,
+    fingerprint: Option<String>,
 }
 
 type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
@@ -98,6 +103,7 @@ struct Shared {
     observer: Arc<Observer>,
     login_command: Arc<LoginCommands>,
     tasks: Tasks,
+    gateway_id: GatewayId,
 }
 
 impl Gateway {
@@ -115,6 +121,7 @@ impl Gateway {
             observer: Arc::new(|_: &ConnectionEvent| {}),
             login_command: Arc::new(|_: &Server, _: &[String]| None),
             task_key: None,
+            fingerprint: None,
         }
     }
 
@@ -291,6 +298,17 @@ impl GatewayBuilder {
         self
     }
 
+    /// Says what all processes with this configuration have in common, in letters, digits and dashes. A process that
+    /// this gateway starts, and that is a gateway of the same fingerprint for its host on stdin and stdout, would
+    /// start itself again and again: it refuses its host.
+    ///
+    /// # Panics
+    /// [`GatewayBuilder::build`] panics if it is not of 1 to 64 such characters.
+    pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
+        self.fingerprint = Some(fingerprint.into());
+        self
+    }
+
     /// Creates the gateway. It connects to nothing before a host comes.
     ///
     /// # Panics
@@ -308,6 +326,7 @@ impl GatewayBuilder {
             observer: self.observer,
             login_command: self.login_command,
             tasks: Tasks::new(task_key),
+            gateway_id: GatewayId::new(self.fingerprint),
         }))
     }
 }

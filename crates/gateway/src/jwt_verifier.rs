@@ -42,7 +42,10 @@ impl TokenVerifier for JwtVerifier {
     fn verify<'a>(&'a self, token: &'a str) -> TokenVerifierFuture<'a> {
         Box::pin(async move {
             match self.verifier.verify(token).await {
-                Ok(verified) => Ok(TokenIdentity::new(verified.issuer, verified.subject, verified.scopes)),
+                Ok(verified) => {
+                    let identity = TokenIdentity::new(verified.issuer, verified.subject, verified.scopes);
+                    Ok(identity.with_expiry(verified.accepted_until))
+                }
                 Err(rejection @ TokenRejection::IssuerUnavailable { .. }) => {
                     Err(TokenRefusal::Unavailable(rejection.to_string()))
                 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bowline::auth::Auth;
 use bowline::negotiation::NegotiationCache;
 use bowline::{ConnectionEvent, Fault, RpcError, Server};
+use bowline_proto::via::Via;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -50,6 +51,7 @@ pub struct Relay {
     login_command: Option<Arc<error_response::LoginCommand<'static>>>,
     on_denied: DeniedCallback,
     on_reachability: Option<ReachabilityObserver>,
+    via: Via,
 }
 
 /// Called for each call that was refused for lack of authorization.
@@ -75,6 +77,7 @@ impl Relay {
             login_command: None,
             on_denied: Arc::new(|_: &Fault| {}),
             on_reachability: None,
+            via: Via::default(),
         }
     }
 
@@ -147,6 +150,13 @@ impl Relay {
     ///   meanwhile.
     pub fn relay_stateless_requests(mut self, observer: impl Fn(bool) + Send + Sync + 'static) -> Self {
         self.on_reachability = Some(Arc::new(observer));
+        self
+    }
+
+    /// Tells the server which gateways the host has passed, so that one behind it notices that it is among its own
+    /// servers.
+    pub fn via(mut self, via: Via) -> Self {
+        self.via = via;
         self
     }
 

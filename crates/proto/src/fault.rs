@@ -98,6 +98,8 @@ pub enum Cause {
         /// The revisions that the server says it speaks.
         supported: Vec<String>,
     },
+    /// The server is the gateway that connects to it, or leads back to it.
+    Loop,
     /// Our side ended it: the caller left, or the client was closed.
     Closed,
 }
@@ -342,6 +344,7 @@ impl Fault {
             | Cause::Redirect { .. }
             | Cause::Spawn(_)
             | Cause::NoCommonVersion { .. }
+            | Cause::Loop
             | Cause::Closed => Recovery::GiveUp,
             Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
         }
@@ -394,6 +397,7 @@ impl Cause {
             Self::SessionLost => "session_lost",
             Self::NotAffine => "not_affine",
             Self::NoCommonVersion { .. } => "versions",
+            Self::Loop => "loop",
             Self::Closed => "closed",
         }
     }
@@ -436,6 +440,7 @@ impl fmt::Display for Cause {
             Self::NoCommonVersion { supported } => {
                 return write!(f, "no common protocol revision; the server speaks {}", supported.join(", "));
             }
+            Self::Loop => "a loop: the server is this gateway itself, or leads back to it",
             Self::Closed => "the connection was closed",
         })
     }
@@ -547,6 +552,7 @@ mod tests {
             Cause::Timeout(Limit::Total),
             Cause::Protocol(Misbehavior::BadResult),
             Cause::LoginRequired { code: 401, challenge: vec![] },
+            Cause::Loop,
             Cause::Closed,
             status(501),
             status(505),
@@ -562,6 +568,7 @@ mod tests {
     fn causes_have_a_kind_and_a_sentence() {
         for (cause, kind, sentence) in [
             (Cause::Refused, "refused", "connection refused"),
+            (Cause::Loop, "loop", "a loop: the server is this gateway itself, or leads back to it"),
             (Cause::Timeout(Limit::Idle), "timeout", "no answer in time"),
             (Cause::Status { code: 502, retry_after: None }, "status", "HTTP status 502"),
             (Cause::Exited(Exit::Code(3)), "exited", "the server exited with code 3"),

@@ -16,6 +16,7 @@
 //! - [`timestamp`]: timestamps of RFC 3339
 //! - [`tool_names`]: unique names for tools of many servers, valid for every model
 //! - [`trace`]: W3C trace context
+//! - [`via`]: the gateways between a program and its host
 
 #![cfg_attr(
     test,
@@ -40,4 +41,5 @@ pub mod stable_hash;
 pub mod timestamp;
 pub mod tool_names;
 pub mod trace;
+pub mod via;
 pub mod wire;

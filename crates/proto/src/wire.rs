@@ -21,5 +21,7 @@ mod vector;
 pub use body::find_error;
 pub use id::Id;
 pub use json::Json;
-pub use message::{Defect, MalformedMessage, Message, ParseResult, RpcError, parse, parse_one};
+pub use message::{
+    Defect, MalformedMessage, Message, ParseResult, RpcError, parse, parse_from_host, parse_one,
+};
 pub use names::{code, extension, meta, method};

@@ -160,8 +160,11 @@ fn is_unused(quota: &Arc<Mutex<Quota>>, now: Instant) -> bool {
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        self.0.quota.lock().release();
-        self.0.identity.quota.lock().release();
+        let mut own = self.0.quota.lock();
+        let mut shared = self.0.identity.quota.lock();
+        let now = Instant::now().into_std();
+        own.release(now);
+        shared.release(now);
     }
 }
 

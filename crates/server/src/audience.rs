@@ -1,39 +1,65 @@
 //! [`Audience`]: who a host is, and which view of the servers it has.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::SystemTime;
+
+use bowline_proto::via::Via;
+use tokio::time::Instant;
 
 use crate::token_verifier::TokenIdentity;
 
 /// Who sends the requests of a host, and which view of the servers they are for. A session is bound to
 /// its audience: a request of another audience does not find it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default)]
 pub struct Audience {
     principal: Option<Arc<str>>,
     view: Option<Arc<str>>,
+    /// The gateways that the host has passed. They do not count when audiences are compared: a gateway in front
+    /// that was restarted goes on with its sessions.
+    via: Via,
+    /// When the token of the request expires, which does not count either.
+    expiry: Option<Instant>,
+}
+
+impl PartialEq for Audience {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.principal, &self.view) == (&other.principal, &other.view)
+    }
+}
+
+impl Eq for Audience {}
+
+impl Hash for Audience {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.principal, &self.view).hash(state);
+    }
 }
 
 impl Audience {
     /// A host with the general token, or without one, and this view of the servers.
     pub(crate) fn of_view(view: Option<Arc<str>>) -> Self {
-        Self { principal: None, view }
+        Self { view, ..Self::default() }
     }
 
     /// A host with the token of this view.
     pub(crate) fn with_token_of(view: Arc<str>) -> Self {
-        Self { principal: Some(Arc::clone(&view)), view: Some(view) }
+        Self { principal: Some(Arc::clone(&view)), view: Some(view), ..Self::default() }
     }
 
     /// A host with an access token of this user, whichever token it is.
     pub(crate) fn of_user(identity: &TokenIdentity, view: Option<Arc<str>>) -> Self {
         // As JSON, in which no two pairs are the same text, and no character is a control character.
         let pair = serde_json::json!([identity.issuer(), identity.subject()]);
-        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view }
+        let left = identity.expiry().map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+        let expiry = left.and_then(|left| Instant::now().checked_add(left));
+        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, via: Via::default(), expiry }
     }
 
     /// An audience that was recorded.
     pub(crate) fn recorded(principal: Option<&str>, view: Option<&str>) -> Self {
-        Self { principal: principal.map(Arc::from), view: view.map(Arc::from) }
+        Self { principal: principal.map(Arc::from), view: view.map(Arc::from), ..Self::default() }
     }
 
     /// The view whose token the host has, or the user whom its access token was issued to: `user:` and
@@ -41,6 +67,22 @@ impl Audience {
     /// required.
     pub fn principal(&self) -> Option<&str> {
         self.principal.as_deref()
+    }
+
+    /// The same audience, reached through these gateways.
+    pub(crate) fn with_via(mut self, via: Via) -> Self {
+        self.via = via;
+        self
+    }
+
+    /// When the token of the request expires. Event streams end then.
+    pub(crate) fn expiry(&self) -> Option<Instant> {
+        self.expiry
+    }
+
+    /// The gateways that the host has passed.
+    pub fn via(&self) -> &Via {
+        &self.via
     }
 
     /// The view of the servers. `None` is everything.

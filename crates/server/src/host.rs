@@ -8,9 +8,13 @@ use std::time::Duration;
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::session::{Action, IgnoreReason, Session, out_of_order};
-use bowline_proto::wire::{Json, Message, ParseResult, outgoing, parse, parse_one};
+use bowline_proto::via::Via;
+use bowline_proto::wire::{
+    Defect, Json, MalformedMessage, Message, ParseResult, outgoing, parse_from_host, parse_one,
+};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::admission::HostAdmission;
 use crate::audience::Audience;
@@ -59,6 +63,14 @@ pub(crate) struct InboundMessage {
     pub(crate) message: ParseResult,
     /// Over HTTP, the POST that waits for its response.
     pub(crate) post: Option<PostTicket>,
+    /// Held until it has its response, which a graceful stop waits for, if its POST does not wait.
+    pub(crate) drain: Option<TaskTrackerToken>,
+}
+
+impl InboundMessage {
+    pub(crate) fn new(message: ParseResult, post: Option<PostTicket>) -> Self {
+        Self { message, post, drain: None }
+    }
 }
 
 /// What a host wants.
@@ -141,8 +153,25 @@ impl Host {
     /// Gives the host this view of the servers. Over HTTP, the view of a host is that of its session.
     #[must_use]
     pub fn with_view(mut self, view: &str) -> Self {
-        self.audience = Audience::of_view(Some(view.into()));
+        self.audience = Audience::of_view(Some(view.into())).with_via(self.audience.via().clone());
         self
+    }
+
+    /// Says which gateways the host has passed. Over HTTP, its requests say so.
+    #[must_use]
+    pub fn with_via(mut self, via: Via) -> Self {
+        self.audience = self.audience.with_via(via);
+        self
+    }
+
+    /// The gateways that the host has passed.
+    pub fn via(&self) -> &Via {
+        self.audience.via()
+    }
+
+    /// Whether the host is on a pair of byte streams.
+    pub fn is_on_pipe(&self) -> bool {
+        matches!(self.source, Source::Pipe { .. })
     }
 
     /// Limits what the host may use. Over HTTP, the limits are those of
@@ -204,7 +233,7 @@ impl Host {
         }
     }
 
-    async fn handle(&mut self, InboundMessage { message, post }: InboundMessage) -> Option<HostEvent> {
+    async fn handle(&mut self, InboundMessage { message, post, drain }: InboundMessage) -> Option<HostEvent> {
         if let Err(malformed) = &message {
             tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         }
@@ -216,11 +245,11 @@ impl Host {
         match link.with_session(|session| session.handle_message(message)) {
             Action::Send(frame) => link.send(&frame, EventKind::Response, post.as_ref()).await,
             Action::Initialize { key, id, attempt, params } => {
-                let request = OpenRequest::new(link.clone(), key, id, post);
+                let request = OpenRequest::new(link.clone(), key, id, post).with_drain_token(drain);
                 return Some(HostEvent::Initialize(InitializeRequest::new(request, attempt, params)));
             }
             Action::Serve { key, id, method, params } => {
-                let request = OpenRequest::new(link.clone(), key, id, post);
+                let request = OpenRequest::new(link.clone(), key, id, post).with_drain_token(drain);
                 let request = admit(self.admission.as_ref(), request).await?;
                 return Some(HostEvent::Request { request, method, params });
             }
@@ -297,16 +326,17 @@ async fn admit(admission: Option<&Arc<HostAdmission>>, request: OpenRequest) -> 
 /// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
 /// separately, which every client matches by id.
 async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage>) -> Option<()> {
-    let mut push = |message| inbox.push_back(InboundMessage { message, post: None });
+    let mut push = |message| inbox.push_back(InboundMessage::new(message, None));
     match reader.recv().await {
-        Ok(InboundFrame::Message(frame)) => parse(&frame, push),
+        Ok(InboundFrame::Message(frame)) => parse_from_host(&frame, push),
         Ok(InboundFrame::Noise(line)) => {
             tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
         }
         Ok(InboundFrame::TooLarge { head, limit }) => {
             tracing::warn!(limit, "the host sent a message over the limit");
             // The beginning is never a complete message, but often contains the id.
-            push(parse_one(&head));
+            let id = parse_one(&head).err().and_then(|malformed| malformed.id);
+            push(Err(MalformedMessage { id, defect: Defect::TooLong { limit } }));
         }
         Err(_) => {
             tracing::debug!("the host closed its end");

@@ -90,8 +90,6 @@ impl HostLimits {
 
 /// Twice the number of calls that hosts are known to send at once, a thousand.
 const DEFAULT_IN_FLIGHT: usize = 2048;
-/// How long a host should wait until one of its requests may have ended. Nobody knows when one will.
-const IN_FLIGHT_WAIT: Duration = Duration::from_secs(1);
 /// How long a host should wait until one of its sessions may have ended.
 pub(crate) const SESSION_WAIT: Duration = Duration::from_secs(5);
 
@@ -111,9 +109,9 @@ pub(crate) fn request_refused(scope: LimitScope, excess: QuotaExcess) -> RpcErro
         LimitScope::Identity => "the hosts with this token",
     };
     match excess {
-        QuotaExcess::InFlight { limit } => {
+        QuotaExcess::InFlight { limit, wait } => {
             let why = format!("too many requests are open: {limit} of {whose} may be");
-            refused("busy", &why, IN_FLIGHT_WAIT)
+            refused("busy", &why, wait)
         }
         QuotaExcess::Rate { wait } => refused("rate", &format!("too many requests of {whose}"), wait),
     }
@@ -154,11 +152,14 @@ mod tests {
         );
         let facts = json!({"bowline": {"cause": "rate", "execution": "not_executed", "retry_after": 1.3}});
         assert_eq!(error.data.unwrap().decode::<serde_json::Value>().unwrap(), facts);
-        let error = request_refused(LimitScope::Identity, QuotaExcess::InFlight { limit: 8 });
+        let error = request_refused(
+            LimitScope::Identity,
+            QuotaExcess::InFlight { limit: 8, wait: Duration::from_millis(250) },
+        );
         assert_eq!(
             error.message,
             "bowline: too many requests are open: 8 of the hosts with this token may be (the request was not \
-             executed); wait 1 s"
+             executed); wait 0.3 s"
         );
         assert_eq!(tenths_rounded_up(Duration::from_nanos(1)).to_string(), "0.1");
     }

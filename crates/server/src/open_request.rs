@@ -9,6 +9,7 @@ use bowline_proto::wire::outgoing::{self, Frame};
 use bowline_proto::wire::{Id, Json, RpcError};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::admission::RequestSlot;
 use crate::http::{CancelFlag, PostTicket};
@@ -24,6 +25,8 @@ pub struct OpenRequest {
     post: Option<PostTicket>,
     /// Its place among the requests that the host may have open.
     slot: Option<RequestSlot>,
+    /// Held until it has its response, which a graceful stop waits for.
+    drain: Option<TaskTrackerToken>,
 }
 
 /// A request of the host for which there is no room, to be answered with an error.
@@ -46,7 +49,13 @@ pub(crate) struct RequestTask {
 
 impl OpenRequest {
     pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
-        Self { link, key, id, post, slot: None }
+        Self { link, key, id, post, slot: None, drain: None }
+    }
+
+    /// Has a graceful stop wait for the end of the request.
+    pub(crate) fn with_drain_token(mut self, drain: Option<TaskTrackerToken>) -> Self {
+        self.drain = drain;
+        self
     }
 
     /// Holds this place until the request has ended.
@@ -194,7 +203,7 @@ impl Drop for OpenRequest {
             .with_session(|session| session.end_request(self.key).and_then(|next| next.start.take()));
         send_start(start);
         // From here on the host may have another one.
-        drop(self.slot.take());
+        drop((self.slot.take(), self.drain.take()));
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::SystemTime;
 
 /// The future of [`TokenVerifier::verify`].
 pub type TokenVerifierFuture<'a> =
@@ -26,6 +27,7 @@ pub struct TokenIdentity {
     issuer: String,
     subject: String,
     scopes: BTreeSet<String>,
+    expiry: Option<SystemTime>,
 }
 
 /// Why a token opens nothing. The reason is for the log, and must not contain the token.
@@ -50,7 +52,21 @@ impl TokenIdentity {
             issuer: issuer.into(),
             subject: subject.into(),
             scopes: scopes.into_iter().map(Into::into).collect(),
+            expiry: None,
         }
+    }
+
+    /// Sets until when the token is accepted (default: for as long as the verifier accepts it). Event streams that
+    /// were opened with it end then.
+    #[must_use]
+    pub fn with_expiry(mut self, expiry: SystemTime) -> Self {
+        self.expiry = Some(expiry);
+        self
+    }
+
+    /// Until when the token is accepted, if that is known.
+    pub fn expiry(&self) -> Option<SystemTime> {
+        self.expiry
     }
 
     /// Who issued the token.

@@ -1,5 +1,7 @@
 //! Owns what the claims of an access token must say.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -34,6 +36,8 @@ enum Texts {
 
 /// By how much clocks may differ, in seconds.
 const LEEWAY: f64 = 60.0;
+/// The latest end of a token that is told apart from never, in seconds since the epoch: in the year 5138.
+const MAX_END: f64 = 1e11;
 /// The longest subject, in bytes.
 const MAX_SUBJECT_LENGTH: usize = 1024;
 
@@ -49,9 +53,9 @@ impl Claims {
         if !self.aud.is_some_and(|aud| aud.as_slice().iter().any(|aud| aud == resource)) {
             return Err(TokenDefect::Audience);
         }
-        if self.exp.is_none_or(|exp| exp + LEEWAY <= now) {
+        let Some(end) = self.exp.map(|exp| exp + LEEWAY).filter(|end| *end > now) else {
             return Err(TokenDefect::Expired);
-        }
+        };
         if [self.nbf, self.iat].into_iter().flatten().any(|time| time - LEEWAY > now) {
             return Err(TokenDefect::NotYetValid);
         }
@@ -63,7 +67,9 @@ impl Claims {
             return Err(TokenDefect::Subject);
         }
         let scopes = self.scope.or(self.scp).map(|scopes| parse_scopes(&scopes.as_slice().join(" ")));
-        Ok(VerifiedToken { issuer: self.iss, subject: self.sub, scopes: scopes.unwrap_or_default() })
+        let accepted_until = UNIX_EPOCH + Duration::from_secs_f64(end.min(MAX_END));
+        let scopes = scopes.unwrap_or_default();
+        Ok(VerifiedToken { issuer: self.iss, subject: self.sub, scopes, accepted_until })
     }
 }
 

@@ -17,7 +17,8 @@ use crate::http_client::AuthHttpClient;
 use crate::metadata;
 
 /// Fetches the keys of one issuer. The issuer was chosen by the user, so it may be anywhere; the
-/// address of its keys is its own choice and is guarded.
+/// address of its keys is its own choice and is guarded. Neither the metadata nor the keys may be redirected to
+/// another origin, where somebody else could have keys of their own.
 #[derive(Clone, Debug)]
 pub(super) struct JwksSource {
     issuer: String,
@@ -32,7 +33,7 @@ const MAX_KEYS: usize = 64;
 impl JwksSource {
     pub(super) fn new(issuer: &str, proxies: Proxies) -> Result<Self, AuthError> {
         let url = metadata::parse_issuer(issuer)?;
-        let http_client = AuthHttpClient::new(&Http::from_url(url), proxies);
+        let http_client = AuthHttpClient::for_issuer(&Http::from_url(url), proxies);
         Ok(Self { issuer: issuer.to_owned(), http_client })
     }
 

@@ -1,6 +1,7 @@
 //! Which tokens are accepted: every algorithm, and every reason to refuse one.
 
 use std::slice::from_ref;
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -122,6 +123,7 @@ async fn each_algorithm_is_verified() {
             issuer: ISSUER.to_owned(),
             subject: "alice".to_owned(),
             scopes: vec!["mcp".to_owned(), "mcp:research".to_owned()],
+            accepted_until: UNIX_EPOCH + Duration::from_secs(NOW + 600 + 60),
         };
         assert_eq!(verify(&[jwk.clone()], &token).await, Ok(expected.clone()), "{algorithm}");
         jwk["alg"] = json!(algorithm);

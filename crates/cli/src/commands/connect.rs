@@ -44,13 +44,15 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     session::sweep_orphans(folders.process_records.clone());
     let auth = settings.auth(&server);
     let login = settings.command_line.login_command(&server);
-    serve(server, folders, auth, login, printer).await;
+    let relay = Relay::new(server.clone()).via(settings.passed_gateways());
+    serve(relay, server, folders, auth, login, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
 }
 
 /// Serves the host until it closes stdin or a signal arrives.
 async fn serve(
+    relay: Relay,
     server: Server,
     folders: StateFolders,
     auth: Option<Auth>,
@@ -58,9 +60,8 @@ async fn serve(
     printer: &Printer,
 ) {
     let serving = Serving::new(printer);
-    let mut relay = Relay::new(server.clone())
-        .on_connection_event(serving.event_callback())
-        .on_denied(serving.denial_callback(&server.name));
+    let mut relay =
+        relay.on_connection_event(serving.event_callback()).on_denied(serving.denial_callback(&server.name));
     if let Some(command) = &login {
         let command = command.clone();
         relay = relay.login_command(move |scopes| with_scopes(&command, scopes));

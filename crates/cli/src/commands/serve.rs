@@ -97,6 +97,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     match listener {
         None => {
             let host = host.expect("without a listener there is a host");
+            let host = host.with_via(settings.passed_gateways());
             let host = match &args.view {
                 Some(view) => host.with_view(view),
                 None => host,
@@ -188,6 +189,9 @@ fn build_gateway(
             session::client_builder(server, &folders, auth)
         });
     let builder = task_key.into_iter().fold(builder, GatewayBuilder::task_key);
+    #[cfg(unix)]
+    let builder =
+        builder.fingerprint(daemon_key::DaemonKey::new(args, settings, (servers, views)).to_string());
     let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
     match catalog {
         Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),

@@ -53,6 +53,8 @@ mod serve_grid;
 #[cfg(unix)]
 mod serve_limits;
 #[cfg(unix)]
+mod serve_loop;
+#[cfg(unix)]
 mod serve_oauth;
 #[cfg(unix)]
 mod serve_reload;

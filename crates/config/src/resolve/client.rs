@@ -50,7 +50,7 @@ impl Resolver<'_, '_> {
         let RawClient { id, secret, method, key, key_id, algorithm, audience } = client;
         if id.is_none() && !garbled.contains(&"client_id") {
             for place in places![secret, method, key] {
-                self.report_missing(place, "needs `client_id`", "client_auth requires client_id");
+                self.report_missing(place, "needs `client_id`", CLIENT_ID_HINT);
             }
         }
         if key.is_none() && !garbled.contains(&"private_key") {
@@ -104,3 +104,6 @@ impl Resolver<'_, '_> {
         }
     }
 }
+
+/// What is said about a secret, a key or a method of a client that has no id.
+const CLIENT_ID_HINT: &str = "say which client it is: a secret, a key and `client_auth` belong to one";

@@ -41,8 +41,18 @@ impl Resolver<'_, '_> {
             }
         }
         let resource = resource.and_then(|text| self.resolve_text(text, check::served_resource));
-        let issuers = issuers.into_iter().flat_map(|issuers| issuers.value);
-        let issuers: Vec<_> = issuers.filter_map(|issuer| self.resolve_text(issuer, check::issuer)).collect();
+        let mut accepted = Vec::new();
+        for issuer in issuers.into_iter().flat_map(|issuers| issuers.value) {
+            let place = issuer.place.clone();
+            let Some(issuer) = self.resolve_text(issuer, check::issuer) else { continue };
+            if accepted.contains(&issuer) {
+                let twice = Finding::new(ProblemKind::InvalidValue, "this issuer is named twice");
+                self.report.error(&place, twice);
+            } else {
+                accepted.push(issuer);
+            }
+        }
+        let issuers = accepted;
         let scopes_place = scopes.as_ref().map(|scopes| scopes.place.clone());
         let scopes = self.resolve_optional(scopes, Self::resolve_scope);
         let scopes = scopes?.unwrap_or_default();

@@ -144,7 +144,7 @@ mcp.json:5:58: mcpServers.d.env_http_headers.X: must be the name of an environme
   hint: the key itself does not belong into a file
 mcp.json:6:36: mcpServers.e.oauth: belongs to a server with `url`, and this one has a `command`
 mcp.json:7:58: mcpServers.f.oauth.clientSecret: needs `client_id`
-  hint: client_auth requires client_id
+  hint: say which client it is: a secret, a key and `client_auth` belong to one
 mcp.json:8:56: mcpServers.g.bearer_token_env_var: environment variable `NOPE` is not set
   hint: set it, or give a default: `${NOPE:-value}`
 mcp.json:9:41: mcpServers.h.oauth: must be false or an object, not a number

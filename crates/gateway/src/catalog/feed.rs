@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{Client, Era, Event, EventReceiver, Json, Peer, Result, Status, StatusWatch, Topic};
+use bowline::{Cause, Client, Era, Event, EventReceiver, Json, Peer, Result, Status, StatusWatch, Topic};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -51,6 +51,12 @@ impl FeedTarget {
         published
     }
 
+    /// Publishes that the server is this gateway, or leads back to it. It offers nothing to a host that would reach
+    /// it on this way, whatever it offers to others: what is behind it is here already.
+    fn set_loop(&self, why: Box<str>) {
+        self.lists.send_replace(ServerFeed { lists: Some(Arc::default()), freshness: Freshness::Stale(why) });
+    }
+
     fn set_stale(&self, why: Box<str>) {
         self.lists.send_modify(|feed| feed.freshness = Freshness::Stale(why));
     }
@@ -85,7 +91,12 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
             },
             Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => {
                 // The detail of a fault may be text of the server.
-                target.set_stale(cause.cause.to_string().into());
+                let why = cause.cause.to_string().into();
+                if cause.cause == Cause::Loop {
+                    target.set_loop(why);
+                } else {
+                    target.set_stale(why);
+                }
                 if status.changed().await.is_none() {
                     return;
                 }

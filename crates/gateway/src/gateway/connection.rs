@@ -89,6 +89,7 @@ impl Connection {
         let shared_calls = Arc::<SharedCalls>::default();
         let task_owners = Arc::<TaskOwners>::default();
         let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
+        let builder = builder.via(gateway.gateway_id.extend(&identity.via, config));
         let mut on_question = None;
         let builder = if identity.session.is_some() {
             let (known, asking) = (Arc::clone(&gateway.known), Arc::clone(server));

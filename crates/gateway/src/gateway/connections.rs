@@ -7,6 +7,7 @@ use std::time::Duration;
 use bowline::config::Share;
 use bowline::types::LogLevel;
 use bowline::{Json, RpcError};
+use bowline_proto::via::Via;
 use parking_lot::Mutex;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::task::TaskTracker;
@@ -54,9 +55,9 @@ pub(super) enum ConnectError {
 pub(super) enum Scope {
     /// One member.
     Own(MemberId),
-    /// All members of this principal with this client info, and with these capabilities, which the
-    /// server is told.
-    Shared { principal: Option<Arc<str>>, client_info: Json, capabilities: Json },
+    /// All members of this principal with this client info and these capabilities that have passed these
+    /// gateways, all of which the server is told.
+    Shared { principal: Option<Arc<str>>, client_info: Json, capabilities: Json, via: Via },
 }
 
 impl Scope {
@@ -81,7 +82,7 @@ impl Scope {
         let capabilities =
             if is_stateless { identity.capabilities.clone() } else { identity.capabilities_without_roots() };
         let (principal, client_info) = (identity.principal.clone(), identity.client_info.clone());
-        Self::Shared { principal, client_info, capabilities }
+        Self::Shared { principal, client_info, capabilities, via: identity.via.clone() }
     }
 
     pub(super) fn is_shared(&self) -> bool {

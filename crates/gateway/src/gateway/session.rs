@@ -8,11 +8,13 @@ use std::time::Duration;
 use bowline::Revision;
 use bowline::types::method;
 use bowline_proto::server::handshake::InitializeParams;
+use bowline_proto::via::Via;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::loops::HostPosition;
 use super::request::requested_log_level;
 use super::stateless::StatelessHosts;
 use super::tasks::SessionTasks;
@@ -32,6 +34,9 @@ pub(super) struct HostSession {
     principal: Option<Arc<str>>,
     /// The view that the host has selected, if any.
     view: Option<Box<str>>,
+    /// The gateways that the host has passed.
+    via: Via,
+    position: HostPosition,
     /// Set by the `initialize` of the host.
     upstreams: Mutex<Option<Arc<Upstreams>>>,
     /// Set by the first request of a host of 2026-07-28, which is on a pipe.
@@ -52,12 +57,16 @@ impl HostSession {
         let link = host.link().clone();
         let view = host.view().map(Box::from);
         let principal = host.principal().map(Arc::from);
+        let via = host.via().clone();
+        let position = if host.is_on_pipe() { HostPosition::Pipe } else { HostPosition::Network };
         let session = Arc::new(Self {
             gateway,
             link,
             tasks: SessionTasks::default(),
             principal,
             view,
+            via,
+            position,
             upstreams: Mutex::default(),
             stateless: OnceLock::new(),
         });
@@ -91,7 +100,10 @@ impl HostSession {
     async fn handle(self: &Arc<Self>, event: HostEvent) {
         let upstreams = self.upstreams.lock().clone();
         match event {
-            HostEvent::Initialize(request) => self.initialize(request),
+            HostEvent::Initialize(request) => match self.gateway.gateway_id.check(&self.via, self.position) {
+                Ok(()) => self.initialize(request),
+                Err(refusal) => request.respond(Err(&refusal)).await,
+            },
             HostEvent::Request { request, method, params } => match upstreams {
                 Some(upstreams) => {
                     if *method == *method::SET_LEVEL
@@ -137,6 +149,7 @@ impl HostSession {
                 Revision::V2025_11_25 => HostTasks::Experiment,
                 _ => HostTasks::ByRequest,
             },
+            via: self.via.clone(),
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);

@@ -9,6 +9,8 @@ use std::time::Duration;
 use bowline::Json;
 use bowline_proto::server::modern::input::forwarded_capabilities;
 use bowline_proto::server::modern::request::ModernRequest;
+use bowline_proto::via::Via;
+use bowline_server::Audience;
 use parking_lot::Mutex;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::task::TaskTracker;
@@ -38,6 +40,16 @@ struct ClientKey {
     capabilities: Box<str>,
     /// The name of their view.
     view: Box<str>,
+    /// The gateways that they have passed.
+    via: Via,
+}
+
+/// Whose a request is, and where it comes from.
+#[derive(Clone, Copy)]
+struct HostScope<'a> {
+    principal: Option<&'a str>,
+    view: Option<&'a str>,
+    via: &'a Via,
 }
 
 struct Entry {
@@ -73,13 +85,10 @@ impl SharedUpstreams {
 
     /// The connections for the host of a request.
     // GW-15
-    pub(super) fn lease(
-        self: &Arc<Self>,
-        client: &ModernRequest,
-        (principal, view): (Option<&str>, Option<&str>),
-    ) -> UpstreamLease {
+    pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest, audience: &Audience) -> UpstreamLease {
         let capabilities = forwarded_capabilities(&client.client_capabilities);
-        self.lease_for(client.client_info.as_ref(), capabilities, (principal, view))
+        let scope = HostScope { principal: audience.principal(), view: audience.view(), via: audience.via() };
+        self.lease_for(client.client_info.as_ref(), capabilities, scope)
     }
 
     /// The connections for hosts of this principal that declare this name and version, an
@@ -88,13 +97,14 @@ impl SharedUpstreams {
         self: &Arc<Self>,
         client_info: Option<&Json>,
         capabilities: Json,
-        (principal, view): (Option<&str>, Option<&str>),
+        HostScope { principal, view, via }: HostScope<'_>,
     ) -> UpstreamLease {
         let key = |client_info: &Json| ClientKey {
             principal: principal.map(Box::from),
             client_info: client_info.as_str().into(),
             capabilities: capabilities.as_str().into(),
             view: view.unwrap_or_default().into(),
+            via: via.clone(),
         };
         let mut by_client = self.by_client.lock();
         let declared = client_info.filter(|info| info.as_bytes().len() <= MAX_CLIENT_INFO_BYTES);
@@ -114,6 +124,7 @@ impl SharedUpstreams {
                     capabilities,
                     view: ViewChoice::selected(view),
                     tasks: HostTasks::ByRequest,
+                    via: via.clone(),
                     session: None,
                 },
             ),
@@ -211,18 +222,25 @@ impl Drop for UpstreamLease {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use bowline::config::View;
     use bowline_proto::server::handshake::implementation;
 
     use super::super::Gateway;
     use super::*;
 
+    fn scope<'a>(principal: Option<&'a str>, view: Option<&'a str>) -> HostScope<'a> {
+        static NO_GATEWAY: LazyLock<Via> = LazyLock::new(Via::default);
+        HostScope { principal, view, via: &NO_GATEWAY }
+    }
+
     fn shared() -> Arc<SharedUpstreams> {
         SharedUpstreams::new(Gateway::builder([]).build().0)
     }
 
     fn lease(shared: &Arc<SharedUpstreams>, name: &str) -> UpstreamLease {
-        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), (None, None))
+        shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), scope(None, None))
     }
 
     fn names(shared: &SharedUpstreams) -> usize {
@@ -234,7 +252,7 @@ mod tests {
     async fn principals_share_nothing() {
         let shared = shared();
         let lease_of = |principal, name: &str| {
-            shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), (principal, None))
+            shared.lease_for(Some(&implementation(name, "1")), Json::empty_object(), scope(principal, None))
         };
         let many: Vec<_> =
             (0..=MAX_CLIENTS).map(|number| lease_of(Some("one"), &number.to_string())).collect();
@@ -256,7 +274,7 @@ mod tests {
         let (first, second) = (lease(&shared, "x"), lease(&shared, "y"));
         assert!(Arc::ptr_eq(&first.upstreams, &second.upstreams));
         assert_eq!(*first.client.client_info, *server_info().as_str());
-        let anonymous = shared.lease_for(None, Json::empty_object(), (None, None));
+        let anonymous = shared.lease_for(None, Json::empty_object(), scope(None, None));
         let large = lease(&shared, &"z".repeat(MAX_CLIENT_INFO_BYTES));
         for other in [&anonymous, &large] {
             assert!(Arc::ptr_eq(&first.upstreams, &other.upstreams));
@@ -282,7 +300,7 @@ mod tests {
         let shared = shared();
         let host = implementation("host", "1");
         let lease = |capabilities: &str| {
-            shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap(), (None, None))
+            shared.lease_for(Some(&host), Json::try_from(capabilities).unwrap(), scope(None, None))
         };
         let (none, roots, again) = (lease("{}"), lease(r#"{"roots":{}}"#), lease(r#"{"roots":{}}"#));
         assert!(!Arc::ptr_eq(&none.upstreams, &roots.upstreams));
@@ -295,7 +313,7 @@ mod tests {
         let gateway = Gateway::builder([]).view("a", View::default()).view("b", View::default()).build();
         let shared = SharedUpstreams::new(gateway.0);
         let host = implementation("host", "1");
-        let in_view = |view| shared.lease_for(Some(&host), Json::empty_object(), (None, view));
+        let in_view = |view| shared.lease_for(Some(&host), Json::empty_object(), scope(None, view));
         let (none, a) = (in_view(None), in_view(Some("a")));
         let (b, again) = (in_view(Some("b")), in_view(Some("a")));
         assert!(!Arc::ptr_eq(&none.upstreams, &a.upstreams) && !Arc::ptr_eq(&a.upstreams, &b.upstreams));
@@ -303,7 +321,7 @@ mod tests {
         // Hosts of all kinds beyond the bound share connections, but never those of another view.
         let _held: Vec<_> = (0..MAX_CLIENTS).map(|number| lease(&shared, &number.to_string())).collect();
         let beyond = implementation("x", "1");
-        let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), (None, view));
+        let beyond = |view| shared.lease_for(Some(&beyond), Json::empty_object(), scope(None, view));
         assert!(!Arc::ptr_eq(&beyond(Some("a")).upstreams, &beyond(Some("b")).upstreams));
     }
 

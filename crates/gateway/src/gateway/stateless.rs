@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use super::handshake::{build_discovery, server_info};
+use super::loops::HostPosition;
 use super::request::{CallContext, RoutedCall};
 use super::session::INSTRUCTIONS_WAIT;
 use super::shared_upstreams::{SharedUpstreams, UpstreamLease};
@@ -107,8 +108,10 @@ impl StatelessHosts {
             Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,
             Err(refusal) => return request.request.respond(Err(&refusal.error)).await,
         }
-        let audience = (request.audience.principal(), request.view());
-        let lease = self.upstreams.lease(&request.client, audience);
+        if let Err(refusal) = self.gateway.gateway_id.check(request.audience.via(), HostPosition::Network) {
+            return request.request.respond(Err(&refusal)).await;
+        }
+        let lease = self.upstreams.lease(&request.client, &request.audience);
         match &*request.method {
             method::LISTEN => {
                 let _subscription = self.subscriptions.token();

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use bowline::types::LogLevel;
 use bowline::{Client, Json, RpcError};
 use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
+use bowline_proto::via::Via;
 use bowline_proto::wire::object::Edit;
 use bowline_server::{Handshake, HostLink};
 use parking_lot::Mutex;
@@ -40,6 +41,8 @@ pub(super) struct Identity {
     pub(super) view: ViewChoice,
     /// Which tasks the host can be told of, whatever it requests.
     pub(super) tasks: HostTasks,
+    /// The gateways that it has passed.
+    pub(super) via: Via,
     /// The session of the host. `None` for hosts without one, which are asked only because of their
     /// calls, and are told nothing but the progress of those.
     pub(super) session: Option<SessionLink>,

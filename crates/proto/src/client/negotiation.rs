@@ -18,6 +18,7 @@ pub use peer::Peer;
 
 use crate::fault::{Cause, Exit, Fault};
 use crate::revision::{Era, Revision};
+use crate::via::is_loop_error;
 use crate::wire::{Json, RpcError, code};
 
 /// The kind of link, as far as it affects the negotiation.
@@ -369,6 +370,9 @@ fn wrong_era_fault(reply: Reply) -> Fault {
 /// The fault of a refused handshake, with the versions that the server names, if it does.
 // LC-06
 fn refusal_fault(error: &RpcError) -> Fault {
+    if is_loop_error(error) {
+        return Fault::before_sending(Cause::Loop);
+    }
     match supported_versions(error) {
         names if names.is_empty() => {
             Fault::protocol(crate::fault::Misbehavior::BadResult).with_note(format!(

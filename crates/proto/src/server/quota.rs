@@ -23,6 +23,10 @@ pub struct Quota {
     limit: usize,
     in_flight: usize,
     bucket: Option<TokenBucket>,
+    /// When the last request ended.
+    released_at: Option<Instant>,
+    /// How long it took lately from the end of one request to that of the next.
+    release_interval: Option<Duration>,
 }
 
 /// Why a request is not admitted.
@@ -32,6 +36,8 @@ pub enum QuotaExcess {
     InFlight {
         /// How many may be.
         limit: usize,
+        /// How long it will take until one ends, as far as can be told by those that ended.
+        wait: Duration,
     },
     /// Requests come too fast. One is admitted after this time, if no other comes first.
     Rate {
@@ -43,7 +49,13 @@ pub enum QuotaExcess {
 impl Quota {
     /// Begins with no request.
     pub fn new(limits: QuotaLimits) -> Self {
-        Self { limit: limits.in_flight, in_flight: 0, bucket: limits.rate.map(TokenBucket::new) }
+        Self {
+            limit: limits.in_flight,
+            in_flight: 0,
+            bucket: limits.rate.map(TokenBucket::new),
+            released_at: None,
+            release_interval: None,
+        }
     }
 
     /// Sets other limits. What was counted so far still counts.
@@ -59,7 +71,12 @@ impl Quota {
     /// Whether a request that comes now can be admitted. It changes nothing.
     pub fn check(&self, now: Instant) -> Result<(), QuotaExcess> {
         if self.in_flight >= self.limit {
-            return Err(QuotaExcess::InFlight { limit: self.limit });
+            let bucket_wait = self.bucket.as_ref().and_then(|bucket| bucket.wait(now)).unwrap_or_default();
+            // If none has ended for long, those that are open take longer than the ones before.
+            let silence = self.released_at.map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+            let release = self.release_interval.unwrap_or(DEFAULT_RELEASE_WAIT).max(silence);
+            let wait = release.clamp(MIN_RELEASE_WAIT, MAX_RELEASE_WAIT).max(bucket_wait);
+            return Err(QuotaExcess::InFlight { limit: self.limit, wait });
         }
         match self.bucket.as_ref().and_then(|bucket| bucket.wait(now)) {
             Some(wait) => Err(QuotaExcess::Rate { wait }),
@@ -77,8 +94,14 @@ impl Quota {
     }
 
     /// Ends a request.
-    pub fn release(&mut self) {
+    pub fn release(&mut self, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(before) = self.released_at.replace(now) {
+            let interval = now.saturating_duration_since(before);
+            let mean = self.release_interval.map_or(interval, |mean| (3 * mean + interval) / 4);
+            // Idle times are no sign of slow requests.
+            self.release_interval = Some(mean.min(MAX_RELEASE_WAIT));
+        }
     }
 
     /// How many requests are open.
@@ -91,6 +114,11 @@ impl Quota {
         self.in_flight == 0 && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
     }
 }
+
+/// How long a host waits until one of its requests has ended: at least, at most, and if none has ended yet.
+const MIN_RELEASE_WAIT: Duration = Duration::from_millis(100);
+const MAX_RELEASE_WAIT: Duration = Duration::from_secs(5);
+const DEFAULT_RELEASE_WAIT: Duration = Duration::from_secs(1);
 
 impl QuotaLimits {
     /// The limits of `count` hosts together.
@@ -120,12 +148,45 @@ mod tests {
             assert_eq!(quota.check(now), Ok(()));
             quota.take(now);
         }
-        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 2 }));
-        quota.release();
+        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 2, wait: DEFAULT_RELEASE_WAIT }));
+        quota.release(now);
         assert_eq!((quota.check(now), quota.in_flight()), (Ok(()), 1));
         assert!(!quota.is_unused(now));
-        quota.release();
+        quota.release(now);
         assert!(quota.is_unused(now));
+    }
+
+    #[test]
+    fn the_wait_follows_how_fast_requests_end() {
+        let start = Instant::now();
+        let wait_after = |interval: Duration, rate| {
+            let mut quota = quota(1, rate);
+            let mut now = start;
+            for _ in 0..20 {
+                quota.take(now);
+                now += interval;
+                quota.release(now);
+            }
+            quota.take(now);
+            match quota.check(now) {
+                Err(QuotaExcess::InFlight { wait, .. }) => wait,
+                other => panic!("{other:?}"),
+            }
+        };
+        let millis = Duration::from_millis;
+        assert_eq!(wait_after(millis(300), None), millis(300));
+        assert_eq!(wait_after(millis(1), None), MIN_RELEASE_WAIT);
+        assert_eq!(wait_after(millis(60_000), None), MAX_RELEASE_WAIT);
+        let mut slow = quota(1, None);
+        for now in [start, start + millis(10)] {
+            slow.take(now);
+            slow.release(now);
+        }
+        slow.take(start);
+        let later = Err(QuotaExcess::InFlight { limit: 1, wait: millis(2_000) });
+        assert_eq!(slow.check(start + millis(2_010)), later, "none has ended for long");
+        // The next one has to wait for the rate as well.
+        assert_eq!(wait_after(millis(1), Some((1, 21))), millis(980));
     }
 
     #[test]
@@ -133,7 +194,7 @@ mod tests {
         let now = Instant::now();
         let mut quota = quota(10, Some((4, 1)));
         quota.take(now);
-        quota.release();
+        quota.release(now);
         let wait = Duration::from_millis(250);
         assert_eq!(quota.check(now), Err(QuotaExcess::Rate { wait }));
         assert!(!quota.is_unused(now));
@@ -147,11 +208,11 @@ mod tests {
         let mut quota = quota(2, None);
         quota.take(now);
         quota.set_limits(QuotaLimits { in_flight: 1, rate: Rate::new(1, 1) });
-        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 1 }));
-        quota.release();
+        assert_eq!(quota.check(now), Err(QuotaExcess::InFlight { limit: 1, wait: DEFAULT_RELEASE_WAIT }));
+        quota.release(now);
         assert_eq!(quota.check(now), Ok(()));
         quota.take(now);
-        quota.release();
+        quota.release(now);
         assert_eq!(quota.check(now), Err(QuotaExcess::Rate { wait: Duration::from_secs(1) }));
         quota.set_limits(QuotaLimits { in_flight: 1, rate: Rate::new(1, 2) });
         assert_eq!(quota.check(now), Ok(()), "of a larger burst one request is left");

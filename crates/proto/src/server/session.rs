@@ -159,8 +159,7 @@ pub enum IgnoreReason {
     UnknownRequest,
     /// A notification without a handshake before it, or the notification that ends the handshake.
     Handshake,
-    /// A malformed message without an id. No revision that a host on this side speaks has an error
-    /// without one.
+    /// A malformed message without an id, which may be no request.
     Malformed(Defect),
 }
 
@@ -206,7 +205,7 @@ impl<R, W> Session<R, W> {
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
             Ok(Message::Result { id, result }) => self.handle_response(Some(&id), Ok(result)),
             Ok(Message::Error { id, error }) => self.handle_response(id.as_ref(), Err(error)),
-            Err(malformed) => self.handle_malformed(malformed),
+            Err(malformed) => self.handle_malformed(&malformed),
         }
     }
 
@@ -318,19 +317,27 @@ impl<R, W> Session<R, W> {
         }
     }
 
-    fn handle_malformed(&self, malformed: MalformedMessage) -> Action<R, W> {
-        let Some(id) = malformed.id else {
-            return Action::Ignore(IgnoreReason::Malformed(malformed.defect));
+    fn handle_malformed(&self, malformed: &MalformedMessage) -> Action<R, W> {
+        let error = || {
+            let code = match malformed.defect {
+                Defect::NotJson => code::PARSE_ERROR,
+                _ => code::INVALID_REQUEST,
+            };
+            RpcError::new(code, format!("the message cannot be used: {}", malformed.defect))
         };
-        if self.requests.is_open(&id) {
-            return Action::Ignore(IgnoreReason::DuplicateId(id));
+        let Some(id) = &malformed.id else {
+            return match malformed.defect {
+                // The host waits for a response, most likely.
+                Defect::InvalidId | Defect::TooLong { .. } => {
+                    Action::Send(outgoing::error_without_id(&error()))
+                }
+                defect => Action::Ignore(IgnoreReason::Malformed(defect)),
+            };
+        };
+        if self.requests.is_open(id) {
+            return Action::Ignore(IgnoreReason::DuplicateId(id.clone()));
         }
-        let code = match malformed.defect {
-            Defect::NotJson => code::PARSE_ERROR,
-            _ => code::INVALID_REQUEST,
-        };
-        let error = RpcError::new(code, format!("the message cannot be used: {}", malformed.defect));
-        Action::Send(outgoing::response(&id, Err(&error)))
+        Action::Send(outgoing::response(id, Err(&error())))
     }
 
     /// Opens the request of a host of 2026-07-28, which no handshake precedes. Such a session has no

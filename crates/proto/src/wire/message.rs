@@ -105,6 +105,13 @@ pub enum Defect {
     InvalidError,
     /// Members that JSON-RPC does not define, and no `jsonrpc`.
     LogRecord,
+    /// A request whose id is `null`, or another value that is no id.
+    InvalidId,
+    /// A message that was not read to its end, because it is longer than this many bytes.
+    TooLong {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for Defect {
@@ -119,6 +126,10 @@ impl fmt::Display for Defect {
             Self::TooMany => "a batch of too many messages",
             Self::InvalidError => "an error object without a code",
             Self::LogRecord => "a log record, not a JSON-RPC message",
+            Self::InvalidId => "the id is neither a string nor a number",
+            Self::TooLong { limit } => {
+                return write!(f, "it is longer than the limit of {} KiB", limit.div_ceil(1024));
+            }
         })
     }
 }
@@ -131,7 +142,27 @@ pub type ParseResult = Result<Message, MalformedMessage>;
 /// Parses one frame and passes each message in it to `each`: one, or several if a server of
 /// 2025-03-26 sent a batch.
 // BM-01, HL-11
-pub fn parse(frame: &Bytes, mut each: impl FnMut(ParseResult)) {
+pub fn parse(frame: &Bytes, each: impl FnMut(ParseResult)) {
+    parse_with(frame, InvalidIds::AreAbsent, each);
+}
+
+/// Parses one frame of a host, as [`parse`] does. A request whose id is `null` is malformed: its host waits for a
+/// response that a notification does not get.
+// BM-02
+pub fn parse_from_host(frame: &Bytes, each: impl FnMut(ParseResult)) {
+    parse_with(frame, InvalidIds::AreRefused, each);
+}
+
+/// What becomes of a message with a method and an id that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InvalidIds {
+    /// It is a notification: some servers write `"id": null` in those.
+    AreAbsent,
+    /// It is malformed.
+    AreRefused,
+}
+
+fn parse_with(frame: &Bytes, invalid_ids: InvalidIds, mut each: impl FnMut(ParseResult)) {
     if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let Ok(batch) = Json::parse(frame.clone()) else {
             return each(Err(MalformedMessage { id: None, defect: Defect::NotJson }));
@@ -141,13 +172,13 @@ pub fn parse(frame: &Bytes, mut each: impl FnMut(ParseResult)) {
             return each(Err(MalformedMessage { id: None, defect: Defect::NotAnObject }));
         }
         for message in messages.by_ref().take(MAX_BATCH_LEN) {
-            each(parse_element(&batch.slice(message).into_bytes()));
+            each(parse_element(&batch.slice(message).into_bytes(), invalid_ids));
         }
         if messages.next().is_some() {
             each(Err(MalformedMessage { id: None, defect: Defect::TooMany }));
         }
     } else {
-        each(parse_element(frame));
+        each(parse_element(frame, invalid_ids));
     }
 }
 
@@ -156,7 +187,7 @@ const MAX_BATCH_LEN: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
 pub fn parse_one(frame: &Bytes) -> ParseResult {
-    read_envelope(frame).0
+    read_envelope(frame, InvalidIds::AreAbsent).0
 }
 
 /// Parses one message of a stream on which several requests may wait for answers.
@@ -164,8 +195,8 @@ pub fn parse_one(frame: &Bytes) -> ParseResult {
 /// A log record on the same stream may also have an `id` and a `result` or an `error` object. An
 /// object counts as a message if it has `jsonrpc`, or no members but those of JSON-RPC: some
 /// servers leave `jsonrpc` out.
-fn parse_element(frame: &Bytes) -> ParseResult {
-    match read_envelope(frame) {
+fn parse_element(frame: &Bytes, invalid_ids: InvalidIds) -> ParseResult {
+    match read_envelope(frame, invalid_ids) {
         (Ok(_), MemberSet::Foreign) => Err(MalformedMessage { id: None, defect: Defect::LogRecord }),
         (parsed, _) => parsed,
     }
@@ -180,13 +211,16 @@ enum MemberSet {
     Foreign,
 }
 
-fn read_envelope(frame: &Bytes) -> (ParseResult, MemberSet) {
+fn read_envelope(frame: &Bytes, invalid_ids: InvalidIds) -> (ParseResult, MemberSet) {
     let mut envelope = Envelope::default();
     let read = envelope.read(frame);
     let members = match envelope {
         Envelope { has_jsonrpc: false, has_foreign_members: true, .. } => MemberSet::Foreign,
         _ => MemberSet::JsonRpc,
     };
+    if envelope.has_refused_id(invalid_ids) && read.is_ok() {
+        return (Err(MalformedMessage { id: None, defect: Defect::InvalidId }), members);
+    }
     (classify_envelope(frame, envelope, read), members)
 }
 
@@ -279,6 +313,12 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
+    /// Whether it is a request with an id that is none, and such ids are refused.
+    fn has_refused_id(&self, invalid_ids: InvalidIds) -> bool {
+        let is_id = |id: &[u8]| matches!(id, [b'"' | b'-' | b'0'..=b'9', ..]);
+        invalid_ids == InvalidIds::AreRefused && self.method.is_some() && self.id.is_some_and(|id| !is_id(id))
+    }
+
     /// Reads the members up to the first defect, or all of them. Every byte is validated.
     fn read(&mut self, frame: &'a [u8]) -> Result<(), Defect> {
         let mut text = Validator::new(frame);
@@ -287,11 +327,17 @@ impl<'a> Envelope<'a> {
         }
         if !text.skip(b'}') {
             loop {
+                let had_id = self.id.is_some();
                 self.read_member(&mut text)?;
+                let is_id = !had_id && self.id.is_some();
                 if text.skip(b'}') {
                     break;
                 }
                 if !text.skip(b',') {
+                    // What follows the last value may be a part of it, as in `0001`.
+                    if is_id {
+                        self.id = None;
+                    }
                     return Err(Defect::NotJson);
                 }
             }
@@ -383,6 +429,40 @@ mod tests {
                 error: RpcError { code: -32601, message: "no".into(), data: Some(json("[1]")) }
             })
         );
+    }
+
+    /// BM-02: a host that writes `null` for an id waits for a response, while some servers write it in notifications.
+    #[test]
+    fn bm_02_null_is_no_id_of_a_request() {
+        let from_host = |text: &str| {
+            let mut found = Vec::new();
+            parse_from_host(&Bytes::copy_from_slice(text.as_bytes()), |message| found.push(message));
+            found
+        };
+        let refused = Err(MalformedMessage { id: None, defect: Defect::InvalidId });
+        for id in ["null", "{}", "[]", "true"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(from_host(&text), std::slice::from_ref(&refused), "{id}");
+            assert_eq!(from_host(&format!("[{text}]")), std::slice::from_ref(&refused), "{id}");
+            assert!(matches!(one(&text), Ok(Message::Notification { .. })), "{id}");
+        }
+        for text in [
+            r#"{"jsonrpc":"2.0","method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#,
+            r#"{"jsonrpc":"2.0","id":"null","method":"x"}"#,
+        ] {
+            assert!(from_host(text)[0].is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_number_is_no_id() {
+        let damaged = |id| Err(MalformedMessage { id, defect: Defect::NotJson });
+        for id in ["0001", "1x", "1.2.3"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x"}}"#);
+            assert_eq!(one(&text), damaged(None), "{id}");
+        }
+        assert_eq!(one(r#"{"jsonrpc":"2.0","id":7 x,"method":"x"}"#), damaged(Some(Id::Int(7))));
     }
 
     /// BM-03: an error without an id, or with a null one, is still an error.

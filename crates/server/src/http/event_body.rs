@@ -10,7 +10,7 @@ use std::time::Duration;
 use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{EventId, NextEvent, Reader};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::end_session::EndSession;
@@ -24,6 +24,8 @@ pub(crate) struct EventBody {
     chunks: VecDeque<Bytes>,
     keep_alive: Pin<Box<Sleep>>,
     keep_alive_interval: Duration,
+    /// Resolves when the token expires that the stream was opened with.
+    expiry: Option<Pin<Box<Sleep>>>,
     /// Held while the stream of a POST is open, which a graceful stop waits for.
     _open_post: Option<TaskTrackerToken>,
     /// Held if the session ends with this stream.
@@ -74,9 +76,16 @@ impl EventBody {
             chunks: VecDeque::new(),
             keep_alive,
             keep_alive_interval,
+            expiry: None,
             _open_post: open_post,
             end: None,
         }
+    }
+
+    /// Ends the stream at this time, at which its token expires.
+    pub(crate) fn end_at(mut self, expiry: Option<Instant>) -> Self {
+        self.expiry = expiry.map(|expiry| Box::pin(sleep_until(expiry)));
+        self
     }
 
     /// Begins with the name of the endpoint for messages.
@@ -112,6 +121,10 @@ impl EventBody {
             if let Some(chunk) = self.chunks.pop_front() {
                 self.keep_alive.as_mut().reset(Instant::now() + self.keep_alive_interval);
                 return Poll::Ready(Some(chunk));
+            }
+            if self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready()) {
+                tracing::info!("an event stream ends with the access token that it was opened with");
+                return Poll::Ready(None);
             }
             let StreamReader { session, reader, .. } = &self.reader;
             match session.with_streams(|streams| streams.next(*reader, || cx.waker().clone())) {

@@ -31,13 +31,14 @@ pub(crate) async fn serve_get(
         // often comes back before the old connection is known to be dead. Two at once would each
         // get a part of the messages, and the dead one would swallow its part.
         let reader = session.with_streams(EventStreams::open_standalone);
-        return Ok(reply::events(open_body(site, session, reader).begin_with_id()));
+        return Ok(reply::events(open_body(site, audience, session, reader).begin_with_id()));
     };
     let last = EventId::parse(text_of(last)).ok_or(ResumeError::UnknownEvent)?;
     let reader = session.with_streams(|streams| streams.resume(last))?;
-    Ok(reply::events(open_body(site, session, reader)))
+    Ok(reply::events(open_body(site, audience, session, reader)))
 }
 
-fn open_body(site: &Site, session: Arc<HttpSession>, reader: Reader) -> EventBody {
-    EventBody::new(StreamReader::new(session, reader), site.settings().keep_alive_interval, None)
+fn open_body(site: &Site, audience: &Audience, session: Arc<HttpSession>, reader: Reader) -> EventBody {
+    let reader = StreamReader::new(session, reader);
+    EventBody::new(reader, site.settings().keep_alive_interval, None).end_at(audience.expiry())
 }

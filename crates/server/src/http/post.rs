@@ -12,7 +12,7 @@ use bowline_proto::server::http::{
 use bowline_proto::server::modern::era::names_modern_revision;
 use bowline_proto::server::requests::Turn;
 use bowline_proto::wire::outgoing;
-use bowline_proto::wire::{Id, Message, ParseResult, parse};
+use bowline_proto::wire::{Id, Message, ParseResult, parse_from_host};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Request, StatusCode};
@@ -70,7 +70,7 @@ pub(crate) async fn serve_post(
     let (body, memory) = read_body(body, &site.settings(), budgets).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
     let mut messages = Vec::new();
-    parse(&body, |message| messages.push(message));
+    parse_from_host(&body, |message| messages.push(message));
     let serves_modern = stateless.is_some();
     let route = classify_post(&messages, PostHead { names_session, version, is_batch, serves_modern })?;
     let post = Post { messages, body, is_batch, accepted, memory, token };
@@ -140,7 +140,7 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
     let Post { messages, body, is_batch, accepted, memory, token } = post;
     let ids: Vec<Id> = messages.iter().filter_map(answered_id).collect();
     if ids.is_empty() {
-        let messages = messages.into_iter().map(|message| InboundMessage { message, post: None }).collect();
+        let messages = messages.into_iter().map(|message| InboundMessage::new(message, None)).collect();
         let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;
         // HT-03
         return if is_delivered {
@@ -157,8 +157,8 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
         let body = session.journal().map(|_| body.clone());
         expects_response(message).then(|| PostTicket::new(Arc::clone(&session), stream, body))
     };
-    let messages =
-        messages.into_iter().map(|message| InboundMessage { post: ticket(&message), message }).collect();
+    let messages = messages.into_iter().map(|message| (ticket(&message), message));
+    let messages = messages.map(|(post, message)| InboundMessage::new(message, post)).collect();
     if !session.deliver(InboundPost { messages, _memory: memory }).await {
         return Refusal::UnknownSession.into();
     }

@@ -51,12 +51,12 @@ pub(crate) async fn find_or_restore(
     let mut inbox: Vec<InboundMessage> = Vec::new();
     for message in record.messages() {
         let post = PostTicket::new(Arc::clone(&session), NO_STREAM, None);
-        inbox.push(InboundMessage { message, post: Some(post) });
+        inbox.push(InboundMessage::new(message, Some(post)));
     }
     for RecordedPost { stream, open } in posts {
         for message in open {
             let post = PostTicket::repeated(Arc::clone(&session), stream.stream);
-            inbox.push(InboundMessage { message, post: Some(post) });
+            inbox.push(InboundMessage::new(message, Some(post)));
         }
     }
     site.hosts.send(Host::restored(source, inbox)).await.map_err(|_| Refusal::Draining)?;

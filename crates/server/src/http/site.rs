@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_proto::server::http::{GuardRefusal, PostRefusal, check_version};
+use bowline_proto::via::{VIA_HEADER, Via};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, HOST, HeaderValue, ORIGIN, VARY,
@@ -172,6 +173,8 @@ impl Site {
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let authorization = given.next().filter(|_| given.next().is_none()).map(HeaderValue::as_bytes);
         let audience = endpoint.authorize(&self.settings(), authorization).await?;
+        let via = headers.get(VIA_HEADER).map(text_of).map(Via::parse).unwrap_or_default();
+        let audience = audience.with_via(via);
         match (endpoint.kind, request.method()) {
             (EndpointKind::SseStream, &Method::GET) => sse::serve_stream(&self, &audience, headers).await,
             (EndpointKind::SseStream, _) => Err(Refusal::Method("GET")),

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bowline_proto::server::event_streams::EventStreams;
-use bowline_proto::server::http::AcceptedFormats;
-use bowline_proto::wire::parse;
+use bowline_proto::server::http::{AcceptedFormats, PostRefusal, expects_response};
+use bowline_proto::wire::parse_from_host;
 use http::header::ACCEPT;
 use http::{HeaderMap, Request, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -45,7 +45,7 @@ pub(crate) async fn serve_stream(
     let messages = settings.sse_paths.as_ref().map_or("", |paths| &paths.messages);
     let view = audience.view().map(|view| format!("/{view}")).unwrap_or_default();
     let endpoint = format!("{messages}{view}?{SESSION_PARAMETER}{}", session.id().as_str());
-    let body = EventBody::new(reader, site.settings().keep_alive_interval, None);
+    let body = EventBody::new(reader, site.settings().keep_alive_interval, None).end_at(audience.expiry());
     Ok(reply::events(body.begin_with_endpoint(&endpoint).end_session_with(end)))
 }
 
@@ -61,7 +61,16 @@ pub(crate) async fn serve_messages(
     let budgets = (&site.body_budget, Some(session.body_budget()));
     let (body, memory) = read_body(body, &site.settings(), budgets).await?;
     let mut messages = Vec::new();
-    parse(&body, |message| messages.push(InboundMessage { message, post: None }));
+    parse_from_host(&body, |message| messages.push(message));
+    if let [Err(malformed)] = &*messages {
+        return Err(PostRefusal::Malformed(malformed.clone()).into());
+    }
+    let inbound = |message| {
+        // The POST ends before its response comes, which a graceful stop waits for.
+        let drain = expects_response(&message).then(|| site.open_posts.token());
+        InboundMessage { message, post: None, drain }
+    };
+    let messages = messages.into_iter().map(inbound).collect();
     let is_delivered = session.deliver(InboundPost { messages, _memory: memory }).await;
     if is_delivered {
         Ok(reply::text(StatusCode::ACCEPTED, "accepted"))

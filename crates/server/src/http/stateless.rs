@@ -55,6 +55,8 @@ pub(crate) async fn serve_stateless(
     if *method == *method::LISTEN && !accepted.event_stream {
         return Err(Refusal::Accept);
     }
+    // A call is answered whatever becomes of its token; a subscription would go on forever.
+    let expiry = audience.expiry().filter(|_| *method == *method::LISTEN);
     let permit = admit(site, &id)?;
     let name = client.client_info.as_ref().map_or("", Json::as_str);
     let slot = site.sessions.admission().stateless_host(&audience, name).admit();
@@ -84,7 +86,7 @@ pub(crate) async fn serve_stateless(
         FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
-            reply::events(body.end_session_with(end))
+            reply::events(body.end_session_with(end).end_at(expiry))
         }
     })
 }

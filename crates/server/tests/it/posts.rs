@@ -157,6 +157,14 @@ async fn malformed_messages_are_refused() {
         ("7", refusal(-32600, "the message cannot be used: not a JSON-RPC object")),
         ("[]", refusal(-32600, "the message cannot be used: not a JSON-RPC object")),
         ("{}", refusal(-32600, "the message cannot be used: neither a request nor an answer")),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"method":"echo"}"#,
+            refusal(-32600, "the message cannot be used: the id is neither a string nor a number"),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":0001,"method":"echo"}"#,
+            refusal(-32700, "the message cannot be used: not valid JSON"),
+        ),
     ] {
         assert_eq!(host.post_text(body).await.expect_json(400).await, expected, "{body}");
     }

@@ -140,3 +140,27 @@ async fn closed_link_ends_the_session() {
         "the host has left"
     );
 }
+
+/// The POST of such a host ends before its request is answered, which is waited for all the same.
+#[tokio::test]
+async fn open_requests_over_http_and_sse_are_answered_before_the_end() {
+    let mut listener = bind(HttpSettings::new().with_sse("/sse", "/messages")).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let accepting = async {
+        let host = soon(listener.accept()).await.unwrap();
+        tokio::spawn(serve_host(host, sender));
+    };
+    let ((), (mut events, endpoint)) = tokio::join!(accepting, crate::sse::open(&client));
+    crate::sse::post(&client, &endpoint, &initialize("2024-11-05")).await;
+    assert_eq!(events.message().await["result"]["protocolVersion"], "2024-11-05");
+    crate::sse::post(&client, &endpoint, &notification("notifications/initialized")).await;
+    crate::sse::post(&client, &endpoint, &request(1, "talk", json!({"steps": 0}))).await;
+    assert_eq!(soon(reports.recv()).await, Some(Report::Arrived("talk".into())));
+    let stopping = tokio::spawn(listener.shut_down(TEST_TIMEOUT));
+    while client.send("GET", "/readyz", "").await.status != 503 {}
+    crate::sse::post(&client, &endpoint, &notification("notifications/go")).await;
+    assert_eq!(events.message().await, result(1, json!({"said": 0})));
+    events.expect_end().await;
+    soon(stopping).await.unwrap();
+}

@@ -99,3 +99,22 @@ async fn hs_01_own_client_falls_back_to_the_old_transport() {
     soon(client.close()).await;
     server.expect(Report::Ended).await;
 }
+
+#[tokio::test]
+async fn malformed_messages_are_refused_where_they_are_sent() {
+    let server = start().await;
+    let client = server.client.clone();
+    let (mut events, endpoint) = open(&client).await;
+    for (body, code, defect) in [
+        ("garbage", -32700, "not valid JSON"),
+        ("[]", -32600, "not a JSON-RPC object"),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, "the id is neither a string nor a number"),
+    ] {
+        let reply = client.send("POST", &endpoint, body).await;
+        let expected = refusal(code, &format!("the message cannot be used: {defect}"));
+        assert_eq!(reply.expect_json(400).await, expected, "{body}");
+    }
+    // The session is as it was.
+    post(&client, &endpoint, &initialize(OLDEST)).await;
+    assert_eq!(events.message().await["result"]["protocolVersion"], OLDEST);
+}

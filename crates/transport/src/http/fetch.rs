@@ -49,6 +49,16 @@ pub struct Fetcher {
     proxies: Proxies,
     lookup: AddressLookup,
     limits: FetchLimits,
+    redirects: RedirectRule,
+}
+
+/// Which redirects are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RedirectRule {
+    /// Those to an address that the guard allows.
+    Guarded,
+    /// Those within the origin.
+    SameOrigin,
 }
 
 /// Limits of one request.
@@ -100,7 +110,14 @@ impl Fetcher {
             proxies,
             lookup: AddressLookup::System,
             limits: FetchLimits::default(),
+            redirects: RedirectRule::Guarded,
         }
+    }
+
+    /// Follows no redirect to another origin, for documents that are trusted because of where they are.
+    #[must_use]
+    pub fn within_origin(self) -> Self {
+        Self { redirects: RedirectRule::SameOrigin, ..self }
     }
 
     /// Shows the client certificate to the origin of this URL.
@@ -212,6 +229,11 @@ impl Fetcher {
                     .into());
             }
             if next.origin() != url.origin() {
+                if self.redirects == RedirectRule::SameOrigin {
+                    let location = target::display_url(&next);
+                    let note = "what is trusted because of where it is has to be there";
+                    return Err(Fault::new(Cause::Redirect { location }).with_note(note).into());
+                }
                 draft.drop_origin_headers();
                 if guard == AddressSource::User {
                     guard = AddressSource::Server(self.find_zone(&url).await?);

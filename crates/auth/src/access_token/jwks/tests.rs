@@ -78,3 +78,31 @@ async fn what_an_issuer_must_not_say_is_not_believed() {
         assert_eq!(JwksSource::new(bad, Proxies::Direct).unwrap_err().kind, Untrusted, "{bad}");
     }
 }
+
+/// Whoever can redirect from a site of the issuer need not be the issuer.
+#[tokio::test]
+async fn neither_metadata_nor_keys_are_redirected_to_another_origin() {
+    let (site, other) = (TestSite::start().await, TestSite::start().await);
+    let at = |site: &TestSite, path: &str| format!("{}{path}", site.origin());
+    let metadata = json!({"issuer": site.origin(), "jwks_uri": at(&site, "/keys")});
+    for site in [&site, &other] {
+        site.respond("/moved", 200, &metadata);
+        site.respond("/moved-keys", 200, json!({"keys": [jwk(1)]}));
+    }
+    for (metadata_at, keys_at, expected) in [
+        (&site, &site, None),
+        (&other, &site, Some(at(&other, "/moved"))),
+        (&site, &other, Some(at(&other, "/moved-keys"))),
+    ] {
+        site.respond_only(OAUTH, 302, at(metadata_at, "/moved"));
+        site.respond_only("/keys", 307, at(keys_at, "/moved-keys"));
+        match (fetch(site.origin()).await, expected) {
+            (Ok(keys), None) => assert_eq!(keys, 1),
+            (Err(error), Some(target)) => {
+                assert!(error.to_string().contains(&target), "{error}");
+            }
+            (outcome, expected) => panic!("{outcome:?}, {expected:?}"),
+        }
+    }
+    assert_eq!(other.requests().len(), 0, "nothing was fetched there");
+}

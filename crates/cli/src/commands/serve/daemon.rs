@@ -17,6 +17,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_store::private::{create_folder, refuse_shared_folder};
+use bowline_transport::process::MARK_VARIABLE;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{ChildStdout, Command};
@@ -150,6 +151,10 @@ impl Daemon {
             .args(["-c", r#""$@" &"#, "sh"])
             .arg(&self.program)
             .args(&self.args)
+            // It serves other hosts as well, each of which says which gateways it has passed, and it does not end
+            // with the gateway that may have started this process.
+            .env_remove(env::VIA)
+            .env_remove(MARK_VARIABLE)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -9,11 +9,12 @@ use std::time::SystemTime;
 
 use bowline::Server;
 use bowline::config::{Grant, Http};
-use bowline_transport::process::INHERITED_VARIABLES;
+use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
 use ring::digest::{Context, SHA256};
 
 use super::views::ViewMap;
 use crate::args::ServeArgs;
+use crate::env;
 use crate::settings::Settings;
 
 /// Names the daemon of one configuration. Values of the configuration, which may be secret, cannot be
@@ -117,6 +118,11 @@ fn relevant_variables(
 
 fn is_relevant(name: &OsStr, programs: ProgramUse) -> bool {
     let Some(name) = name.to_str() else { return false };
+    // Each host says for itself which gateways led to it, and a daemon does not end with the process that marks
+    // its children.
+    if name == env::VIA || name == MARK_VARIABLE {
+        return false;
+    }
     if name.starts_with("BOWLINE_") {
         return true;
     }
@@ -210,6 +216,8 @@ mod tests {
                 "XDG_CACHE_HOME",
                 "https_proxy",
                 "BOWLINE_CONFIG",
+                "BOWLINE_OWNER",
+                "BOWLINE_VIA",
                 "SSH_TTY",
                 "GITHUB_TOKEN",
             ];

@@ -37,6 +37,11 @@ pub(super) async fn run(
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let key = DaemonKey::new(args, settings, (servers, views));
+    if settings.passed_gateways().contains(&key.to_string()) {
+        // It was started by a gateway of the same configuration, which would start it again and again. The gateway
+        // of this process refuses the host, and says why.
+        return FrontOutcome::NoDaemon;
+    }
     let located = Daemon::locate(args, settings, key)
         .and_then(|daemon| Ok((relayed_server(&daemon, servers, args.view.as_deref())?, Arc::new(daemon))));
     let (server, daemon) = match located {
@@ -65,15 +70,15 @@ pub(super) async fn run(
             return FrontOutcome::NoDaemon;
         }
     }
-    serve(server, supervisor, printer).await;
+    serve(Relay::new(server).via(settings.passed_gateways()), supervisor, printer).await;
     FrontOutcome::Served
 }
 
-async fn serve(server: Server, mut supervisor: Supervisor, printer: &Printer) {
+async fn serve(relay: Relay, mut supervisor: Supervisor, printer: &Printer) {
     let serving = Serving::new(printer);
     let note = serving.event_callback();
     let [is_connected, is_reached] = [(); 2].map(|()| supervisor.is_connected.clone());
-    let relay = Relay::new(server)
+    let relay = relay
         .with_initialize_timeout(INITIALIZE_TIMEOUT)
         .relay_stateless_requests(move |reached| {
             is_reached.send_replace(reached);

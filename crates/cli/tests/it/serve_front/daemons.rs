@@ -20,7 +20,7 @@ impl Daemons {
     }
 
     /// The process ids of the daemons that run.
-    pub(super) fn all(&self) -> Vec<u32> {
+    pub(crate) fn all(&self) -> Vec<u32> {
         let paths = self.paths("pid").into_iter();
         let ids = paths.filter_map(|path| {
             let text = std::fs::read_to_string(path).ok()?;

@@ -23,6 +23,17 @@ fn a_mistake_in_the_table_is_no_reason_to_let_others_in() {
         4:12: serve.oauth.resource: must be a URL as hosts write it: https, or on this machine, without query, fragment and credentials
     ---
     ");
+    let twice = "[serve.oauth]\nresource = 'https://gateway/mcp'\nissuers = ['https://a', 'https://a']\n";
+    context.user_config(&format!("{SERVER}{twice}"));
+    snapshot!(context.run(context.bowline(["serve", "--no-token"])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: it is not clear how hosts are to be served
+      problems:
+        5:25: serve.oauth.issuers[1]: this issuer is named twice
+    ---
+    ");
     context.user_config(&format!("{SERVER}[serv.oauth]\nresource = 'https://gateway/mcp'\n"));
     let shown = context.run(context.bowline(["serve", "--no-token"]));
     assert!(

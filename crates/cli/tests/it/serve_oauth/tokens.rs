@@ -99,3 +99,40 @@ async fn gw_11_only_valid_tokens_are_accepted() {
     assert_eq!(team.server.initialize_count(), 1, "only the valid token reached the server");
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }
+
+/// GW-11: a stream for what servers announce ends with the token that it was opened with. The session goes on.
+#[tokio::test]
+async fn gw_11_streams_end_when_their_token_expires() {
+    let team = Team::new("").await;
+    let gateway = team.serve().await;
+    let lasting = team.issuer.sign_token(json!({"typ": "at+jwt"}), &claims(&team));
+    let session = team.begin("/mcp", &lasting).await;
+    let mut short = claims(&team);
+    // Clocks may differ by a minute.
+    short["exp"] = json!(seconds_now() - 60 + 5);
+    let short = team.issuer.sign_token(json!({"typ": "at+jwt"}), &short);
+    let token = format!("authorization: Bearer {short}\r\n");
+    let stream = format!("{token}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+    let listen = format!("{token}mcp-protocol-version: 2026-07-28\r\nmcp-method: subscriptions/listen\r\n");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    });
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+    let listen_body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let listen_body = listen_body.to_string();
+    let replies = tokio::join!(
+        // Each of them is read to its end.
+        team.exchange("GET /mcp", &stream, ""),
+        team.exchange("GET /sse", &token, ""),
+        team.exchange("POST /mcp", &listen, &listen_body),
+    );
+    for reply in [replies.0, replies.1, replies.2] {
+        let kind = reply.header("content-type");
+        assert_eq!((reply.status, kind), (200, Some("text/event-stream")), "{}", reply.body);
+    }
+    assert_eq!(team.status("/mcp", &short).await, 401);
+    assert_eq!(team.tools("/mcp", &lasting, &session).await, ["echo", "counter"]);
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}

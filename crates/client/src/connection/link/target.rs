@@ -6,6 +6,7 @@ use bowline_config::{Program, Protocol, Server, Timeouts, Transport};
 use bowline_proto::client::negotiation::EraChoice;
 use bowline_proto::client::session::{Settings, TransportKind};
 use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::via::{VIA_HEADER, VIA_VARIABLE, Via};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::pipe::{PipeReader, PipeWriter};
 
@@ -52,8 +53,15 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
 }
 
 impl Target {
-    pub(crate) fn for_server(server: &Server, auth: Option<&crate::auth::Identity>) -> Result<Self, Fault> {
-        match &server.transport {
+    /// Decides how a server is reached by a host that has passed the gateways of `via`. These are not part of its
+    /// configuration, by which its login and what is known of it are found.
+    pub(crate) fn for_server(
+        server: &Server,
+        via: &Via,
+        auth: Option<&crate::auth::Identity>,
+    ) -> Result<Self, Fault> {
+        let transport = if via.is_empty() { server.transport.clone() } else { with_via(server, via) };
+        match &transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) | Transport::Sse(http) => {
                 let limits =
@@ -67,6 +75,16 @@ impl Target {
             other => Err(Fault::before_sending(Cause::NotBuilt { feature: other.as_str() })),
         }
     }
+}
+
+/// How a server is reached if it is told of the gateways that its host has passed.
+fn with_via(server: &Server, via: &Via) -> Transport {
+    let told = match &server.transport {
+        Transport::Stdio(_) => server.clone().with_env(VIA_VARIABLE, via.to_string()),
+        _ => server.clone().with_header(VIA_HEADER, via.to_string()),
+    };
+    // Names and values are valid. A transport that has neither is not told.
+    told.map_or_else(|_| server.transport.clone(), |told| told.transport)
 }
 
 /// Whether every request carries configured credentials.

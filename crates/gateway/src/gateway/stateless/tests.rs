@@ -57,7 +57,7 @@ async fn the_number_of_watched_resources_is_bounded() {
         Some(&Json::try_from(&*format!(r#"{{"_meta":{{{OWN}}}}}"#)).unwrap()),
         &[Revision::V2026_07_28],
     );
-    let lease = hosts.upstreams.lease(&client.unwrap(), (None, None));
+    let lease = hosts.upstreams.lease(&client.unwrap(), &bowline_server::Audience::default());
     lease.catalog().wait_until_known(Duration::from_secs(20)).await;
     let snapshot = lease.catalog().snapshot();
     let wanted = || ["x://a".into(), "x://b".into()].into();

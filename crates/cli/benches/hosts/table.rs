@@ -99,10 +99,8 @@ async fn print_handshakes() {
     }
 }
 
-/// Measures others as well, so it asserts nothing.
-#[tokio::test]
-#[ignore = "a measurement, run by `cargo xtask bench hosts`"]
-async fn table() {
+/// Prints all tables. They measure others as well, so nothing is asserted.
+pub(crate) async fn print_all() {
     for comparison in &COMPARISONS {
         print_table(comparison).await;
     }
