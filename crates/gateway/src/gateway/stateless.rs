@@ -108,7 +108,8 @@ impl StatelessHosts {
             Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,
             Err(refusal) => return request.request.respond(Err(&refusal.error)).await,
         }
-        if let Err(refusal) = self.gateway.gateway_id.check(request.audience.via(), HostPosition::Network) {
+        let position = if request.is_on_pipe() { HostPosition::Pipe } else { HostPosition::Network };
+        if let Err(refusal) = self.gateway.gateway_id.check(request.audience.via(), position) {
             return request.request.respond(Err(&refusal)).await;
         }
         let lease = self.upstreams.lease(&request.client, &request.audience);
