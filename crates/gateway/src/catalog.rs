@@ -8,6 +8,7 @@ mod cache;
 mod exposed_lists;
 mod feed;
 mod known_lists;
+mod list_writer;
 mod name_owners;
 mod names;
 mod profile;

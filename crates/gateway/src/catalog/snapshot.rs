@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline::Json;
@@ -13,6 +12,7 @@ use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::object::Edit;
 
 use super::exposed_lists::ExposedLists;
+use super::list_writer::{ListWriter, MAX_ADDED_BYTES};
 use super::names::{earlier_name, expose};
 use super::{ListKind, NameOwners, Naming, TaskOffer, uris};
 
@@ -37,8 +37,8 @@ pub(crate) struct Snapshot {
     harmless_tools: HashSet<Box<str>>,
     /// Tools that may be called as tasks, by exposed name.
     task_tools: HashMap<Box<str>, TaskSupport>,
-    /// The list of tools for hosts that can call them as tasks, if it differs from that for others.
-    tools_with_tasks: Option<Json>,
+    /// Whether servers may turn tools into tasks without saying so in their lists.
+    has_tools_of_extension: bool,
     /// Servers that list neither resources nor templates.
     without_resources: Vec<Arc<str>>,
     /// Whether no resource can be read.
@@ -84,7 +84,7 @@ impl Snapshot {
             .collect();
         for kind in ListKind::ALL {
             let at = kind.index();
-            let items = match kind {
+            let list = match kind {
                 ListKind::Tools | ListKind::Prompts => {
                     let table = if kind == ListKind::Tools { &mut owners.tools } else { &mut owners.prompts };
                     snapshot.merge_named(servers, kind, view, |elements| {
@@ -101,14 +101,14 @@ impl Snapshot {
                 }
                 ListKind::Resources | ListKind::Templates => snapshot.merge_uris(servers, kind, view),
             };
-            snapshot.results[at] = Some(render(kind, &items));
+            snapshot.results[at] = Some(list);
         }
         snapshot
     }
 
     /// The result of a list method: everything in one page.
     pub(crate) fn result(&self, kind: ListKind) -> Json {
-        self.results[kind.index()].clone().unwrap_or_else(|| render(kind, &[]))
+        self.results[kind.index()].clone().unwrap_or_else(|| ListWriter::new(kind, 0).finish())
     }
 
     /// Whether a list is the same in both.
@@ -152,7 +152,20 @@ impl Snapshot {
     /// a task. A server with the tasks extension does not say that itself: it decides about each call.
     // GW-16
     pub(crate) fn tools_with_tasks(&self) -> Json {
-        self.tools_with_tasks.clone().unwrap_or_else(|| self.result(ListKind::Tools))
+        let list = self.result(ListKind::Tools);
+        let tools = list.member("tools").and_then(|tools| tools.decode::<Vec<Json>>().ok());
+        let Some(tools) = tools.filter(|_| self.has_tools_of_extension) else { return list };
+        // It is made for each request, since a second list would take as much memory as the first.
+        let mut writer = ListWriter::new(ListKind::Tools, list.as_bytes().len());
+        for tool in &tools {
+            let name = tool.member("name").and_then(|name| name.decode::<String>().ok()).unwrap_or_default();
+            if self.task_support(&name) == TaskSupport::Optional {
+                writer.push(&with_optional_task(tool));
+            } else {
+                writer.push(tool);
+            }
+        }
+        writer.finish()
     }
 
     /// The names of tools or prompts that servers call `name`, sorted: a host may know a name from
@@ -228,15 +241,14 @@ impl Snapshot {
         kind: ListKind,
         view: &View,
         expose: impl for<'a> FnOnce(&[(&'a str, &'a str)]) -> HashMap<(&'a str, &'a str), ExposedName>,
-    ) -> Vec<Json> {
+    ) -> Json {
         let listed: Vec<(&ExposedLists, String, &Json)> = elements(servers, kind, "name").collect();
         let ids: Vec<_> = listed.iter().map(|(of, name, _)| (&*of.server, name.as_str())).collect();
         let names = expose(&ids);
         let mut table = HashMap::with_capacity(listed.len());
         let mut earlier_names = HashMap::new();
-        let mut items = Vec::with_capacity(listed.len());
-        // Where the tools are that their server may turn into tasks.
-        let mut optional_at = Vec::new();
+        let size = listed.iter().map(|(.., item)| item.as_bytes().len() + MAX_ADDED_BYTES).sum();
+        let mut list = ListWriter::new(kind, size);
         for (of, name, item) in &listed {
             let server = &of.server;
             let is_shown = match kind {
@@ -275,30 +287,24 @@ impl Snapshot {
                 self.task_tools.extend(known_names.map(|name| (name.as_str().into(), support)));
             }
             let item = if exposed == name { (*item).clone() } else { edited(item, "name", exposed) };
-            items.push(self.with_exposed_app(server, item));
-            if of.lists.tasks == Some(TaskOffer::Extension) {
-                optional_at.push(items.len() - 1);
-            }
-        }
-        if kind == ListKind::Tools && !optional_at.is_empty() {
-            let mut items = items.clone();
-            for at in optional_at {
-                items[at] = with_optional_task(&items[at]);
-            }
-            self.tools_with_tasks = Some(render(kind, &items));
+            list.push(&self.with_exposed_app(server, item));
+            self.has_tools_of_extension |=
+                kind == ListKind::Tools && of.lists.tasks == Some(TaskOffer::Extension);
         }
         if kind == ListKind::Tools {
             (self.tools, self.earlier_tools) = (table, earlier_names);
         } else {
             (self.prompts, self.earlier_prompts) = (table, earlier_names);
         }
-        items
+        list.finish()
     }
 
-    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind, view: &View) -> Vec<Json> {
+    fn merge_uris(&mut self, servers: &[ExposedLists], kind: ListKind, view: &View) -> Json {
         let member = uri_member(kind);
         let mut table = HashMap::new();
-        let mut items = Vec::new();
+        let listed = servers.iter().flat_map(|exposed| exposed.lists.list(kind));
+        let mut list =
+            ListWriter::new(kind, listed.map(|item| item.as_bytes().len() + MAX_ADDED_BYTES).sum());
         for (ExposedLists { server, .. }, uri, item) in elements(servers, kind, member) {
             if !view.shows_resources(server) {
                 continue;
@@ -310,14 +316,14 @@ impl Snapshot {
                 .map_or(&*uri, |exposed| exposed);
             let target = Target { server: Arc::clone(server), name: uri.as_str().into() };
             if table.insert(exposed.into(), target).is_none() {
-                items.push(if exposed == uri { item.clone() } else { edited(item, member, exposed) });
+                list.push(&if exposed == uri { item.clone() } else { edited(item, member, exposed) });
             }
         }
         match kind {
             ListKind::Resources => self.resources = table,
             _ => self.templates = table,
         }
-        items
+        list.finish()
     }
 
     /// Rewrites the link from a tool to its app, if another server has the same URI.
@@ -422,27 +428,6 @@ fn qualified_uris(servers: &[ExposedLists]) -> HashMap<Arc<str>, HashMap<Box<str
         }
     }
     qualified
-}
-
-/// Writes the result of a list method.
-fn render(kind: ListKind, items: &[Json]) -> Json {
-    let member = match kind {
-        ListKind::Tools => "tools",
-        ListKind::Prompts => "prompts",
-        ListKind::Resources => "resources",
-        ListKind::Templates => "resourceTemplates",
-    };
-    let size = items.iter().map(|item| item.as_bytes().len() + 1).sum::<usize>() + 32;
-    let mut text = String::with_capacity(size);
-    write!(text, "{{\"{member}\":[").expect("writing to a string");
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        text.push_str(item.as_str());
-    }
-    text.push_str("]}");
-    Json::parse(text).expect("an object of elements that are JSON")
 }
 
 /// Replaces a text member.
