@@ -63,7 +63,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 const BAD_REQUEST: &str = "HTTP/1.1 400 Bad Request\r\n";
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\n";
 
-/// TN-01: the extension is offered if a server has tasks of either kind, and a host that does not
+/// TN-01, TN-02: the extension is offered if a server has tasks of either kind, and a host that does not
 /// declare it gets results.
 #[tokio::test]
 async fn tn_01_only_a_host_that_declares_tasks_gets_them() {
