@@ -14,9 +14,9 @@ use bowline_proto::wire::object::Edit;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::request::{CallKind, CallOrigin, forward_call};
+use super::super::request::{CallKind, CallOrigin, forward_call, unknown_method};
 use super::super::session::HostSession;
-use super::super::upstream::{SessionLink, UpstreamUse, Upstreams};
+use super::super::upstream::{HostTasks, SessionLink, UpstreamUse, Upstreams};
 use super::owners::{TaskHandler, TaskHost, TaskOwner};
 use super::{FoundTask, Tasks, task_error, unknown_task};
 use crate::catalog::Snapshot;
@@ -162,8 +162,9 @@ impl CallOrigin for TaskCall<'_> {
 }
 
 impl HostSession {
-    /// Answers a request about tasks of a host of 2025-11-25. `None` if it is another request, or no
-    /// server offers tasks.
+    /// Answers a request about tasks. `None` if it is another request. Without tasks that the host could
+    /// have, there is no such method; no server is asked, since the task could be of another host.
+    // SE-09
     pub(in super::super) async fn answer_task_request(
         &self,
         upstreams: &Upstreams,
@@ -175,8 +176,13 @@ impl HostSession {
             method,
             method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL | method::TASKS_LIST
         );
-        if !is_known || !upstreams.catalog().offers_tasks(self.gateway.list_wait).await {
+        if !is_known {
             return None;
+        }
+        if upstreams.host_tasks() != HostTasks::Experiment
+            || !upstreams.catalog().offers_tasks(self.gateway.list_wait).await
+        {
+            return Some(Err(unknown_method(method)));
         }
         if method == method::TASKS_LIST {
             return Some(self.list_tasks(upstreams, params).await);
