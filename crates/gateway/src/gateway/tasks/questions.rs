@@ -146,7 +146,9 @@ impl TaskFollower {
                 () = self.wait_until_idle(idle_timeout) => {
                     tracing::info!("a host did not ask about its task in time; its questions get no answer");
                     let open = std::mem::take(&mut self.state.lock().open);
-                    open.into_iter().for_each(|(_, question)| question.give_up());
+                    for (_, question) in open {
+                        question.give_up();
+                    }
                     // The server is told before nobody waits for the task any more.
                     let _ = timeout(GIVE_UP_TIME, waiting).await;
                 }
