@@ -62,6 +62,9 @@ pub use lists::STALE_SERVERS;
 /// - Hosts of revision 2026-07-28 have no session. Those of the same name, version and capabilities
 ///   share connections. What a server asks because of a call is the `input_required` result of that
 ///   call, which goes on when the host sends its answers.
+/// - Hosts create tasks and ask about them in the way of their revision, at servers of either kind of
+///   tasks. An id of a task is of use to the hosts of one principal and view only, and holds after a
+///   restart if there is a key ([`GatewayBuilder::task_key`]).
 /// - The servers can be replaced by others while hosts are served; see [`Gateway::reload`].
 /// - A host with a view ([`GatewayBuilder::view`]) sees a part of the servers, and reaches nothing
 ///   else. Only those servers are connected to for it.

@@ -54,16 +54,14 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let context = CallContext { gateway: &self.gateway, upstreams, method };
-        let speaks_tasks = upstreams.host_tasks() == HostTasks::Experiment;
-        if speaks_tasks
-            && let Some(answer) = self.answer_task_request(upstreams, open, method, params.as_ref()).await
-        {
+        let about_task = Box::pin(self.answer_task_request(upstreams, open, method, params.as_ref()));
+        if let Some(answer) = about_task.await {
             return answer;
         }
         let mut task_call = None;
         let mut params = params;
         if method == method::TOOLS_CALL {
-            if speaks_tasks {
+            if upstreams.host_tasks() == HostTasks::Experiment {
                 task_call = TaskCall::parse(self, upstreams, open, params.as_ref());
             }
             params = without_task(params);
@@ -338,6 +336,6 @@ fn removed_target(upstreams: &Upstreams, method: &str, params: Option<Json>) -> 
     }
 }
 
-fn unknown_method(method: &str) -> RpcError {
+pub(super) fn unknown_method(method: &str) -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
 }

@@ -12,6 +12,7 @@ mod owners;
 mod questions;
 mod session;
 mod stateless;
+mod task_call;
 
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +27,9 @@ use crate::task_id::{TaskKey, TaskPlace, TaskRecord};
 use kept_results::KeptResults;
 pub(super) use owners::TaskOwners;
 use questions::TaskFollowers;
-pub(super) use session::{SessionTasks, TaskCall, without_task};
+pub(super) use session::SessionTasks;
 pub(super) use stateless::{StatelessTask, TaskIssuer};
+pub(super) use task_call::{TaskCall, without_task};
 
 /// What the gateway knows of tasks.
 pub(super) struct Tasks {

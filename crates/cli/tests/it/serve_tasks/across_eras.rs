@@ -2,6 +2,7 @@
 // GW-16
 
 use super::*;
+use crate::status::stdio_entry;
 
 /// GW-14, TA-02, TN-03: the task has an id of its own, is running, and ends with the result of the call.
 async fn completes(revision: Revision, era: ServerEra) {
@@ -107,6 +108,36 @@ async fn vanishes(revision: Revision, era: ServerEra) {
     assert!(server.forget_task(&only_task(&server)));
     assert_eq!(host.error("tasks/get", json!({"taskId": id})).await["code"], -32_602);
     site.stop(&server).await;
+}
+
+/// GW-15, TA-04: a server on stdio names the task that it asks for, and each of two tasks that ask at the
+/// same time gets its own answer.
+async fn two_tasks_ask_on_stdio(revision: Revision) {
+    let server = script().legacy().stdio().await;
+    let context = Context::new();
+    context.user_config(&stdio_entry("up", &server.command()));
+    let site = Site::start_in(context, "127.0.0.1:0").await;
+    let mut host = site.host(revision).await;
+    let ids = [host.create_id("asks").await, host.create_id("asks").await];
+    for id in &ids {
+        host.wait_for_status(id, "input_required").await;
+    }
+    for id in &ids {
+        let (end, asked) = host.wait(id).await;
+        assert!(matches!(&end, End::Text(text) if text.contains("Bergen")), "{end:?}");
+        assert_eq!(asked, ["elicitation/create"]);
+    }
+    site.stop(&server).await;
+}
+
+#[tokio::test]
+async fn gw_15_two_tasks_of_a_legacy_host_ask_on_stdio() {
+    two_tasks_ask_on_stdio(Revision::V2025_11_25).await;
+}
+
+#[tokio::test]
+async fn gw_15_two_tasks_of_a_modern_host_ask_on_stdio() {
+    two_tasks_ask_on_stdio(Revision::V2026_07_28).await;
 }
 
 /// One test for each pair of eras.

@@ -40,7 +40,6 @@ async fn is_unknown_to_others(revision: Revision, era: ServerEra) {
     gateway.kill().await;
     let (site, again) = start(context, &address).await;
     assert_eq!(again.one, tokens.one);
-    owner.0.reconnect().await;
     let asked = |server: &HttpServer| {
         server.received().iter().filter(|received| received.method.starts_with("tasks/")).count()
     };
@@ -59,6 +58,7 @@ async fn is_unknown_to_others(revision: Revision, era: ServerEra) {
         }
     }
     assert_eq!(asked(&server), 0);
+    owner.0.reconnect().await;
     // The same user finds it with a host of the other era, too.
     for own in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let mut host = TaskHost::connect(&site.address, own, Some(&tokens.one)).await;

@@ -187,3 +187,31 @@ impl Handler for TaskHandler {
         Box::pin(self.owner.ask(request))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(id: &str) -> Arc<TaskOwner> {
+        let (questions, _) = CallQuestions::new(true);
+        TaskOwner::new(id, TaskHost::Stateless(questions), Duration::ZERO)
+    }
+
+    #[test]
+    fn owners_are_bounded_and_the_latest_counts() {
+        let owners = TaskOwners::default();
+        for number in 0..=MAX_OWNERS {
+            owners.insert(&number.to_string(), owner("mine"));
+        }
+        assert!(!owners.is_known("0", "mine") && owners.is_known("1", "mine"));
+        assert!(!owners.is_known("1", "other"));
+        let (first, second) = (owner("mine"), owner("mine"));
+        owners.insert("1", Arc::clone(&first));
+        owners.insert("1", Arc::clone(&second));
+        owners.remove_owner("1", &first);
+        assert!(owners.is_known("1", "mine"), "another one has taken its place");
+        owners.remove_owner("1", &second);
+        assert!(!owners.is_known("1", "mine"));
+        assert_eq!(owners.0.lock().order.len(), MAX_OWNERS - 1);
+    }
+}

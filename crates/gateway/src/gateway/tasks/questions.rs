@@ -31,6 +31,8 @@ pub(super) struct TaskFollowers(Arc<Mutex<HashMap<Box<str>, Arc<TaskFollower>>>>
 
 /// Waits for one task, and holds the questions of its server.
 pub(super) struct TaskFollower {
+    /// Whose task it is.
+    audience: Box<str>,
     state: Mutex<FollowerState>,
     /// Notified of each question.
     asked: Notify,
@@ -51,6 +53,8 @@ struct FollowerState {
 
 /// What a follower needs to wait for a task.
 pub(super) struct FollowedTask {
+    /// Whose task it is.
+    pub(super) audience: Box<str>,
     /// The id of the task, as the host knows it.
     pub(super) id: Box<str>,
     pub(super) handle: TaskHandle,
@@ -65,12 +69,16 @@ pub(super) struct FollowedTask {
 
 /// Most tasks that are waited for.
 const MAX_FOLLOWERS: usize = 1_000;
+/// Most tasks of one audience that are waited for.
+const MAX_FOLLOWERS_PER_AUDIENCE: usize = 64;
 /// Most questions of one task over all its followers' time. Further ones are refused.
 const MAX_QUESTIONS: usize = 256;
 /// How long the state of a task that requires input waits for the questions.
 const QUESTION_WAIT: Duration = Duration::from_secs(2);
 /// For how long questions that come after the first are asked together with it.
 const COLLECT_TIME: Duration = Duration::from_millis(10);
+/// How long a task is waited for after its questions were given up.
+const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 
 impl TaskFollowers {
     /// The follower of a task, if there is one.
@@ -84,11 +92,13 @@ impl TaskFollowers {
         if let Some(follower) = followers.get(&task.id) {
             return Ok(Arc::clone(follower));
         }
-        if followers.len() >= MAX_FOLLOWERS {
+        let own = followers.values().filter(|follower| follower.audience == task.audience).count();
+        if followers.len() >= MAX_FOLLOWERS || own >= MAX_FOLLOWERS_PER_AUDIENCE {
             return Err(error_response::too_many_questions());
         }
         let id = task.id.clone();
         let follower = Arc::new(TaskFollower {
+            audience: task.audience.clone(),
             state: Mutex::new(FollowerState {
                 open: Vec::new(),
                 count: 0,
@@ -121,10 +131,10 @@ impl TaskFollowers {
 
 impl TaskFollower {
     async fn run(&self, followed: FollowedTask) {
-        let FollowedTask { id, handle, used, lease, capabilities, idle_timeout } = followed;
+        let FollowedTask { id, handle, audience: _, used, lease, capabilities, idle_timeout } = followed;
         let (asking, mut questions) = CallQuestions::new(true);
-        let timeout = used.upstream.server.config.timeouts.max;
-        let owner = TaskOwner::new(&id, TaskHost::Stateless(asking), timeout);
+        let response_timeout = used.upstream.server.config.timeouts.max;
+        let owner = TaskOwner::new(&id, TaskHost::Stateless(asking), response_timeout);
         used.connection.task_owners.insert(&handle.id, Arc::clone(&owner));
         let handler = TaskHandler { owner: Arc::clone(&owner), on_question: None };
         let options = CallOptions::new().handler(handler);
@@ -133,7 +143,15 @@ impl TaskFollower {
             tokio::select! {
                 _ = &mut waiting => {}
                 () = self.collect(&mut questions, &capabilities) => {}
-                () = self.wait_until_idle(idle_timeout) => tracing::debug!("a task is not followed any more"),
+                () = self.wait_until_idle(idle_timeout) => {
+                    tracing::info!("a host did not ask about its task in time; its questions get no answer");
+                    let open = std::mem::take(&mut self.state.lock().open);
+                    for (_, question) in open {
+                        question.give_up();
+                    }
+                    // The server is told before nobody waits for the task any more.
+                    let _ = timeout(GIVE_UP_TIME, waiting).await;
+                }
             }
         };
         ended.await;

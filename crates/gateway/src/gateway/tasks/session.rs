@@ -1,25 +1,22 @@
-//! Tasks of hosts of 2025-11-25: calls with `params.task`, and the requests about them.
+//! Requests of hosts of 2025-11-25 about their tasks.
 // Group TA
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::types::{Task, TaskDialect, TaskStatus, TaskSupport, code, method};
+use bowline::types::{Task, TaskDialect, TaskStatus, code, method};
 use bowline::{CallOptions, HandlerResult, Json, RpcError};
-use bowline_proto::server::task_states::{
-    created_for_experiment, created_task, state_for_experiment, with_related_task,
-};
+use bowline_proto::server::task_states::{state_for_experiment, with_related_task};
 use bowline_proto::wire::object::Edit;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::request::{CallKind, CallOrigin, forward_call};
+use super::super::request::unknown_method;
 use super::super::session::HostSession;
-use super::super::upstream::{SessionLink, UpstreamUse, Upstreams};
+use super::super::upstream::{HostTasks, SessionLink, UpstreamUse, Upstreams};
 use super::owners::{TaskHandler, TaskHost, TaskOwner};
-use super::{FoundTask, Tasks, task_error, unknown_task};
-use crate::catalog::Snapshot;
+use super::{FoundTask, task_error, unknown_task};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
 use crate::open_calls::OpenCall;
@@ -48,7 +45,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(2);
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl SessionTasks {
-    fn insert(&self, task: FoundTask, state: Option<Json>) {
+    pub(super) fn insert(&self, task: FoundTask, state: Option<Json>) {
         let mut listed = self.0.lock();
         match listed.iter_mut().find(|listed| listed.task.id == task.id) {
             Some(known) => known.state = state.or(known.state.take()),
@@ -74,96 +71,10 @@ impl SessionTasks {
     }
 }
 
-/// A call of a host that is to become a task.
-pub(in super::super) struct TaskCall<'a> {
-    pub(in super::super) session: &'a HostSession,
-    pub(in super::super) audience: String,
-    pub(in super::super) open: Arc<OpenCall>,
-    /// For how long the host wants the task to be kept.
-    ttl: Option<Duration>,
-}
-
-impl<'a> TaskCall<'a> {
-    /// The call that the params of `tools/call` request as a task. `None` if they do not.
-    // TA-01
-    pub(in super::super) fn parse(
-        session: &'a HostSession,
-        upstreams: &Upstreams,
-        open: &Arc<OpenCall>,
-        params: Option<&Json>,
-    ) -> Option<Self> {
-        let task = params?.member("task").filter(Json::is_object)?;
-        let ttl = task.member("ttl").and_then(|ttl| ttl.decode::<u64>().ok()).map(Duration::from_millis);
-        Some(Self { session, audience: upstreams.audience(), open: Arc::clone(open), ttl })
-    }
-
-    /// Refuses a tool that cannot be called as a task.
-    // TA-01
-    pub(in super::super) fn check_support(
-        snapshot: &Snapshot,
-        params: Option<&Json>,
-    ) -> Result<(), RpcError> {
-        let name: Option<String> = params.and_then(|params| params.member("name")?.decode().ok());
-        let Some(name) = name else { return Ok(()) };
-        match snapshot.task_support(&name) {
-            TaskSupport::Forbidden => {
-                let message = format!("the tool {name} cannot be called as a task");
-                Err(RpcError::new(code::METHOD_NOT_FOUND, message))
-            }
-            TaskSupport::Optional | TaskSupport::Required => Ok(()),
-        }
-    }
-
-    fn tasks(&self) -> &Tasks {
-        &self.session.gateway.tasks
-    }
-}
-
-/// The params without what requests a task: whether and how one is created is up to the gateway.
-pub(in super::super) fn without_task(params: Option<Json>) -> Option<Json> {
-    let stripped = params.as_ref().filter(|params| params.member("task").is_some());
-    let stripped = stripped.and_then(|params| Edit::new().remove("task").apply(Some(params)).ok());
-    stripped.or(params)
-}
-
-impl CallOrigin for TaskCall<'_> {
-    async fn forward(
-        &self,
-        used: UpstreamUse,
-        snapshot: &Snapshot,
-        method: &str,
-        params: Option<Json>,
-    ) -> HandlerResult {
-        let server: Box<str> = used.upstream.server.config.name.as_str().into();
-        let connection = Arc::clone(used.connection.shared());
-        let (session, response_timeout) =
-            (used.upstream.session().cloned(), used.upstream.server.config.timeouts.max);
-        let kind = CallKind::Task { ttl: self.ttl };
-        let answer = forward_call(&self.open, used, snapshot, (method, params), kind).await?;
-        let (task, state) = match created_task(&answer) {
-            Some(created) => {
-                let task = self.tasks().expose(&self.audience, &server, &created)?;
-                if let Some(session) = session {
-                    let owner = TaskOwner::new(&task.id, TaskHost::Session(session), response_timeout);
-                    connection.task_owners.insert(&created.id, owner);
-                }
-                (task, created)
-            }
-            // The server has answered at once. The host waits for a task all the same.
-            None => self.tasks().keep(&self.audience, &server, answer.clone(), self.ttl)?,
-        };
-        let state = state_for_experiment(&state, &task.id);
-        if matches!(task.record.place, TaskPlace::Server { .. }) {
-            self.open.request.record_task(&task.id).await;
-        }
-        self.session.tasks.insert(task, Some(state.clone()));
-        Ok(created_for_experiment(&state, &answer))
-    }
-}
-
 impl HostSession {
-    /// Answers a request about tasks of a host of 2025-11-25. `None` if it is another request, or no
-    /// server offers tasks.
+    /// Answers a request about tasks. `None` if it is another request. Without tasks that the host could
+    /// have, there is no such method; no server is asked, since the task could be of another host.
+    // SE-09
     pub(in super::super) async fn answer_task_request(
         &self,
         upstreams: &Upstreams,
@@ -175,8 +86,13 @@ impl HostSession {
             method,
             method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL | method::TASKS_LIST
         );
-        if !is_known || !upstreams.catalog().offers_tasks(self.gateway.list_wait).await {
+        if !is_known {
             return None;
+        }
+        if upstreams.host_tasks() != HostTasks::Experiment
+            || !upstreams.catalog().offers_tasks(self.gateway.list_wait).await
+        {
+            return Some(Err(unknown_method(method)));
         }
         if method == method::TASKS_LIST {
             return Some(self.list_tasks(upstreams, params).await);
@@ -347,5 +263,33 @@ impl HostSession {
         let tasks: Vec<Json> = self.tasks.all().into_iter().filter_map(|listed| listed.state).collect();
         let tasks = Json::encode(&tasks).expect("a list is JSON");
         Ok(Edit::new().set("tasks", &tasks).apply(None).expect("a new object is one"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::task_id::TaskRecord;
+
+    #[test]
+    fn the_list_is_bounded_and_keeps_the_last_states() {
+        let tasks = SessionTasks::default();
+        let task = |number: usize| {
+            let record = TaskRecord::kept("s", 0, Duration::ZERO, SystemTime::UNIX_EPOCH);
+            FoundTask { id: number.to_string().into(), record }
+        };
+        for number in 0..=MAX_LISTED_TASKS {
+            tasks.insert(task(number), None);
+        }
+        let ids: Vec<_> = tasks.all().into_iter().map(|listed| listed.task.id).collect();
+        assert_eq!((ids.len(), &*ids[0]), (MAX_LISTED_TASKS, "1"));
+        tasks.record(&task(1), &Json::empty_object());
+        // A request for the task does not make its state unknown.
+        tasks.insert(task(1), None);
+        assert_eq!(tasks.all()[0].state, Some(Json::empty_object()));
+        tasks.remove("1");
+        assert_eq!(&*tasks.all()[0].task.id, "2");
     }
 }

@@ -116,6 +116,7 @@ impl StatelessTask {
     fn follow(&self, used: UpstreamUse) -> Result<Arc<super::questions::TaskFollower>, RpcError> {
         let handle = self.task.record.handle().ok_or_else(unknown_task)?;
         self.gateway.tasks.followers.follow(FollowedTask {
+            audience: self.lease.audience().into(),
             id: self.task.id.clone(),
             handle,
             used,
@@ -189,6 +190,7 @@ impl StatelessTask {
         loop {
             match self.state().await {
                 Ok(state) => {
+                    let state = without_result_members(&state);
                     let task = Task::decode(&state, TaskDialect::Extension).ok();
                     pace = task.as_ref().and_then(|task| task.poll_interval).or(pace);
                     if last.as_ref() != Some(&state) {
@@ -208,4 +210,10 @@ impl StatelessTask {
             sleep(pace.unwrap_or(DEFAULT_POLL_INTERVAL).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)).await;
         }
     }
+}
+
+/// The state without what the result of `tasks/get` has beside it.
+fn without_result_members(state: &Json) -> Json {
+    let bare = Edit::new().remove("resultType").remove("_meta").apply(Some(state));
+    bare.unwrap_or_else(|_| state.clone())
 }

@@ -144,6 +144,13 @@ async fn tasks_are_followed_for_hosts_that_know_none() {
     let result = host.result("tools/call", task_call("work")).await;
     assert_eq!(result["content"][0]["text"], r#"{"n":1}"#);
     assert_eq!(server.tasks().len(), 1);
+    // SE-09: the tasks of the server can be of anybody, so it is not asked.
+    let (polls, own) = (server.count("tasks/get"), server.tasks()[0].id.clone());
+    for method in ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"] {
+        let unknown = json!({"code": -32601, "message": format!("Method not found: {method}")});
+        assert_eq!(host.error(method, json!({"taskId": own})).await, unknown);
+    }
+    assert_eq!((server.count("tasks/get"), server.count("tasks/list")), (polls, 0));
     host.close().await;
 }
 

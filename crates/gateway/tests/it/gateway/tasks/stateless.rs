@@ -1,5 +1,6 @@
 //! Tasks of hosts of 2026-07-28 behind a gateway.
 
+use bowline_testkit::ScriptedRequest;
 use serde_json::{Value, json};
 
 use super::super::http_host::{RawEndpoint, ServedGateway, serve_on_loopback};
@@ -25,10 +26,21 @@ impl Endpoint {
         params: Value,
         name: Option<&str>,
     ) -> (String, Value) {
+        self.post_as(json!({"extensions": extensions}), method, params, name).await
+    }
+
+    /// Sends one request of a host with these capabilities.
+    async fn post_as(
+        &self,
+        capabilities: Value,
+        method: &str,
+        params: Value,
+        name: Option<&str>,
+    ) -> (String, Value) {
         let mut params = params;
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {"extensions": extensions},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
@@ -63,7 +75,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 const BAD_REQUEST: &str = "HTTP/1.1 400 Bad Request\r\n";
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\n";
 
-/// TN-01: the extension is offered if a server has tasks of either kind, and a host that does not
+/// TN-01, TN-02: the extension is offered if a server has tasks of either kind, and a host that does not
 /// declare it gets results.
 #[tokio::test]
 async fn tn_01_only_a_host_that_declares_tasks_gets_them() {
@@ -143,7 +155,8 @@ async fn tn_08_a_host_that_listens_is_told_of_its_tasks() {
             (&state["method"], &state["params"]["status"]),
             (&json!("notifications/tasks"), &json!("working"))
         );
-        assert_eq!(state["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": 5});
+        assert_eq!((&state["params"]["_meta"], state["params"].get("resultType")), (&meta, None));
         assert!(server.set_task_message(&own, "half"));
         assert_eq!(stream.event().await["params"]["statusMessage"], "half");
         assert!(server.finish_task(&own));
@@ -158,4 +171,32 @@ async fn tn_08_a_host_that_listens_is_told_of_its_tasks() {
         assert_eq!((&*status, &answer["error"]["code"]), (BAD_REQUEST, &json!(-32021)));
         endpoint.stop().await;
     }
+}
+
+/// TN-05: a server of 2025-11-25 that asks a host which does not ask about its task is told that nobody
+/// answers.
+#[tokio::test]
+async fn tn_05_questions_of_a_task_that_nobody_asks_about_are_given_up() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let form = ScriptedRequest::form_elicitation("k", "Where?", schema);
+    let plan = TaskPlan::after_polls(1).asks([form]);
+    let server = testkit::server().legacy().tool(Tool::named("asks").task(plan)).stdio().await;
+    let command = server.command();
+    let program = command.program.to_str().expect("UTF-8");
+    let configured = bowline::Server::stdio("one", program).args(command.args).build().unwrap();
+    let configured = command.env.into_iter().fold(configured, |configured, (name, value)| {
+        configured.with_env(name, value).expect("a valid variable")
+    });
+    let gateway = Gateway::builder([configured]).input_timeout(Duration::from_millis(200)).build();
+    let endpoint = Endpoint::start(&gateway).await;
+    let forms = json!({"elicitation": {"form": {}}, "extensions": tasks()});
+    let call = json!({"name": "asks", "arguments": {}});
+    let (_, answer) = endpoint.post_as(forms.clone(), "tools/call", call, Some("asks")).await;
+    let id = answer["result"]["taskId"].as_str().expect("an id").to_owned();
+    let (_, state) = endpoint.post_as(forms, "tasks/get", json!({"taskId": id}), Some(&id)).await;
+    assert_eq!(state["result"]["status"], "input_required", "{state}");
+    let is_answered =
+        |server: &testkit::Control| server.tasks()[0].input_responses["k"]["action"] == "cancel";
+    server.wait_until(is_answered, TEST_TIMEOUT).await;
+    endpoint.stop().await;
 }
