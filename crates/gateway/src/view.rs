@@ -128,12 +128,12 @@ impl ViewSet {
     /// The view of a host with these folders: the first folder that lies in one of a view decides, and
     /// of several views the one that describes it most closely, or else the first by name.
     fn find_by_roots(&self, folders: &[Box<str>]) -> Arc<HostView> {
-        let find = |folder: &Box<str>| {
+        let find = |folder: &str| {
             let views = self.by_name.values().rev();
             let close = views.filter_map(|view| Some((view.root_closeness(folder)?, view)));
             close.max_by_key(|(closeness, _)| *closeness).map(|(_, view)| view)
         };
-        Arc::clone(folders.iter().find_map(find).unwrap_or(&self.everything))
+        Arc::clone(folders.iter().find_map(|folder| find(folder)).unwrap_or(&self.everything))
     }
 }
 

@@ -50,7 +50,8 @@ A changed configuration is taken over while it runs, and on SIGHUP at once: serv
 hosts keep their sessions. A file that is not valid changes nothing, and a note says why.
 
 A view shows a host a part of the servers, and nothing else can be reached through it. It is defined as [views.NAME] in \
-your configuration, and selected with --view, or over HTTP by the path /mcp/NAME or by the token of the view.
+your configuration, and selected with --view, or over HTTP by the path /mcp/NAME or by the token of the view. A host that \
+selects none gets the view with the folder that it works in, if a view names it (`roots`).
 
 In a host's configuration:
   { \"mcpServers\": { \"bowline\": { \"command\": \"bowline\", \"args\": [\"serve\", \"--stdio\"] } } }

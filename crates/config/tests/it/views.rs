@@ -1,6 +1,6 @@
 //! Tests of `[views.NAME]`: what hosts of `bowline serve` see of the servers.
 
-use bowline_config::{Config, Source, ToolPattern, View, json_schema, parse_partial};
+use bowline_config::{Config, RootFolder, Source, ToolPattern, View, json_schema, parse_partial};
 use bowline_testkit::with;
 use serde_json::json;
 
@@ -29,8 +29,21 @@ fn views_are_read() {
 }
 
 #[test]
+fn folders_of_hosts_are_read() {
+    let text = format!("{SERVERS}[views.v]\nroots = ['/w/*', '/srv/x/']\n");
+    let view = &parse_valid("c.toml", &text).views["v"];
+    assert_eq!(view.roots, ["/w/*", "/srv/x"].map(RootFolder::new));
+    assert!(view.root_closeness("/w/a/b").is_some() && view.root_closeness("/w").is_none());
+    assert!(View::default().root_closeness("/w").is_none());
+}
+
+#[test]
 fn mistakes_are_named_at_their_place() {
     for (view, expected) in [
+        (
+            "[views.v]\nroots = ['/w', '/w/../etc']",
+            "c.toml:4:16: views.v.roots[1]: the folder must be an absolute path without `..`",
+        ),
         (
             "[views.v]\nservers = ['docs', 'githb']",
             "c.toml:4:20: views.v.servers[1]: this file has no server of this name\n  hint: did you mean \"github\"?",

@@ -28,6 +28,8 @@ use super::session::INSTRUCTIONS_WAIT;
 use super::shared_upstreams::{SharedUpstreams, UpstreamLease};
 use super::tasks::{StatelessTask, TaskIssuer};
 use crate::catalog::Snapshot;
+use crate::error_response;
+use crate::view::ViewChoice;
 use call_parking::{CallParking, HostRequest};
 use running_call::{CallStart, CallTurn, RunningCall};
 
@@ -101,8 +103,16 @@ impl StatelessHosts {
         self.upstreams.close().await;
     }
 
+    /// Whether there is no such view, or no longer.
+    fn is_missing(&self, view: &str) -> bool {
+        self.gateway.views.current().is_missing(&ViewChoice::selected(Some(view)))
+    }
+
     /// Dropping the future cancels the request on its server.
     async fn serve_request(&self, request: StatelessRequest) {
+        if let Some(view) = request.view().filter(|view| self.is_missing(view)) {
+            return request.request.respond(Err(&error_response::view_removed(view))).await;
+        }
         match find_retry(&request) {
             Ok(None) => {}
             Ok(Some(retry)) => return Box::pin(self.resume(request, retry)).await,

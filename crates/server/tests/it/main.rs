@@ -8,6 +8,7 @@ mod http_client;
 mod limits;
 mod oauth;
 mod posts;
+mod reload;
 mod restart;
 mod resume;
 mod sessions;

@@ -21,7 +21,9 @@
 
 use bowline_proto::server::handshake::{ServerOffer, implementation};
 use bowline_proto::wire::{Json, RpcError, code};
-use bowline_server::{Host, HostEvent, HttpListener, HttpSettings, InitializeRequest, OpenRequest};
+use bowline_server::{
+    Host, HostEvent, HttpControl, HttpListener, HttpSettings, InitializeRequest, OpenRequest,
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -56,6 +58,13 @@ type Reports = mpsc::UnboundedSender<Report>;
 impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::start_with(HttpSettings::new()).await
+    }
+
+    /// Starts a listener whose settings can be changed.
+    pub(crate) async fn start_with_control(settings: HttpSettings) -> (Self, HttpControl) {
+        let listener = bind(settings).await;
+        let control = listener.control();
+        (Self::serve(listener), control)
     }
 
     pub(crate) async fn start_with(settings: HttpSettings) -> Self {

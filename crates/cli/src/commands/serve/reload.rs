@@ -3,7 +3,7 @@
 
 mod changed_files;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +114,9 @@ pub(super) struct ReloadTargets {
     pub(super) listener: Option<(HttpControl, SocketKind)>,
     /// The limits of the only host.
     pub(super) host_limits: Option<LimitsControl>,
+    /// The views that were removed from a daemon. Its hosts on stdio cannot select another one, so they
+    /// are told that theirs was removed, rather than that their session does not exist.
+    pub(super) removed_views: BTreeSet<String>,
 }
 
 /// Why the configuration is read again.
@@ -211,7 +214,7 @@ impl Reloader<'_> {
 impl Reloader<'_> {
     /// Takes over the views and `[serve]`, and says what of them has changed. Fails before anything has
     /// changed if they cannot be used.
-    fn reload_hosts(&self, settings: &Settings, next: &ReadConfig) -> Result<Vec<String>, String> {
+    fn reload_hosts(&mut self, settings: &Settings, next: &ReadConfig) -> Result<Vec<String>, String> {
         let views = ViewChanges::new(&self.current.views, &next.views);
         let before = &self.current.serve;
         let has_limits = before.limits != next.serve.limits;
@@ -224,7 +227,13 @@ impl Reloader<'_> {
             let http = listen::reloaded_settings(&self.args.listen, settings, (&next.views, *kind));
             http.map(|http| (listener, http)).map_err(|failure| describe(&failure))
         });
-        let listener = listener.transpose()?;
+        let mut listener = listener.transpose()?;
+        if let (Some((_, http)), Some(_)) = (&mut listener, &self.args.listen.detached) {
+            let removed = &mut self.targets.removed_views;
+            removed.extend(self.current.views.keys().cloned());
+            removed.retain(|view| !next.views.contains_key(view));
+            *http = removed.iter().fold(http.clone(), |http, view| http.with_view(view, None));
+        }
         if let Some(host_limits) = &self.targets.host_limits {
             host_limits.set(limits::host_limits(&next.serve.limits));
         }

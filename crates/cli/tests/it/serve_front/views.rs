@@ -83,3 +83,78 @@ async fn a_host_that_is_served_alone_has_its_view() {
     assert_eq!((web.executions("counter"), context.path(RUN_FOLDER).exists()), (0, false));
     assert_eq!(host.close().await.status.code(), Some(0));
 }
+
+/// The roots of a host select its view, over the daemon and when it is killed. A host that selects a view
+/// is not asked.
+#[tokio::test]
+async fn the_roots_of_a_host_select_its_view() {
+    let context = Context::new();
+    let web = testkit::server().legacy().tool("echo").tool("counter").run().await;
+    let entry = http_entry("web", &web);
+    context.user_config(&format!(
+        "{entry}[views.work]\ntools = {{ web = ['echo'] }}\nroots = ['/work/*', '~/code']\n\
+         [views.other]\ntools = {{ web = ['counter'] }}\n"
+    ));
+    let daemons = Daemons::of(&context);
+    let home = context.path("home");
+    let code = format!("file://{}/code/x", home.display());
+    for (root, args, expected) in [
+        ("file:///work/a/b", &[][..], &["echo"][..]),
+        (&*code, &[], &["echo"]),
+        ("file:///work", &[], &["echo", "counter"]),
+        ("file:///work/a", &["--view", "other"], &["counter"]),
+    ] {
+        let mut host = Host::start(context.bowline([&["serve", "--stdio"], args].concat()));
+        let client = json!({"name": "host", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": client});
+        host.request("initialize", params).await;
+        host.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(tools_with_root(&mut host, root).await, expected, "{root}");
+        daemons.kill();
+        assert_eq!(tools_with_root(&mut host, root).await, expected, "{root}");
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+}
+
+/// The tools of a host that has this root, and is asked for it or not.
+async fn tools_with_root(host: &mut Host, root: &str) -> Vec<String> {
+    let id = host.send_request("tools/list", json!({})).await;
+    loop {
+        let message = host.next_message().await;
+        if message["method"] == "roots/list" {
+            let roots = json!({"roots": [{"uri": root}]});
+            host.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots})).await;
+        } else if message["id"] == id && message.get("method").is_none() {
+            let tools = message["result"]["tools"].as_array().expect("a list").iter();
+            return tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect();
+        }
+    }
+}
+
+/// A view that is removed ends for the hosts of the daemon: their requests fail, and say why.
+#[tokio::test]
+async fn the_hosts_of_a_removed_view_are_refused() {
+    let context = Context::new();
+    let web = testkit::server().legacy().tool("echo").run().await;
+    let entry = http_entry("web", &web);
+    context.user_config(&format!("{entry}[views.v]\n"));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &["--view", "v"]).await;
+    assert_eq!(result_text(&host.call("echo").await), "{}");
+    context.user_config(&entry);
+    daemons.signal(rustix::process::Signal::HUP);
+    wait_until(|| daemons.log().contains("reloaded: views: 1 removed (v)")).await;
+    let refused = host.call("echo").await;
+    let cause = json!({"cause": "view_removed", "execution": "not_executed"});
+    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["bowline"]), (&json!(-32050), &cause));
+    let message = "bowline: the view `v` was removed from the configuration (the request was not executed)";
+    assert_eq!(refused["error"]["message"], message);
+    // It is back when the view is.
+    context.user_config(&format!("{entry}[views.v]\n"));
+    daemons.signal(rustix::process::Signal::HUP);
+    wait_until(|| daemons.log().contains("reloaded: views: 1 added (v)")).await;
+    assert_eq!(result_text(&host.call("echo").await), "{}");
+    assert_eq!(web.executions("echo"), 2);
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
