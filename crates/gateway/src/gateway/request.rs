@@ -34,8 +34,9 @@ impl HostSession {
         if !upstreams.wait_until_accepted().await {
             return request.respond(Err(&error_response::initialize_failed())).await;
         }
-        let open = OpenCall::new(request);
+        let (open, service) = OpenCall::begin(request);
         let answer = Box::pin(self.answer(&upstreams, &open, &method, params)).await;
+        service.finish();
         open.request.respond(answer.as_ref()).await;
     }
 
