@@ -7,6 +7,8 @@ use super::Team;
 use crate::connect::host::{Host, result_text};
 use crate::status::stdio_entry;
 
+const QUESTION: &str = "elicitation/create";
+
 /// The host of a user, and what it was told so far, apart from responses.
 struct User {
     name: &'static str,
@@ -21,8 +23,7 @@ impl User {
         let header = format!("Authorization: Bearer {}", team.token(""));
         let mut host = Host::start(team.context.bowline(["connect", &*team.url, "--header", &*header]));
         let client = json!({"name": "host", "version": "1"});
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": client});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client});
         host.request("initialize", params).await;
         host.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         assert_eq!(host.request("logging/setLevel", json!({"level": "debug"})).await["result"], json!({}));
@@ -38,9 +39,9 @@ impl User {
     /// Takes the next message, and answers a question with the name of the user.
     async fn next(&mut self) -> Value {
         let message = self.host.next_message().await;
-        if message["method"] == "roots/list" {
-            let roots = json!({"roots": [{"uri": format!("file:///{}", self.name)}]});
-            self.host.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots})).await;
+        if message["method"] == QUESTION {
+            let answer = json!({"action": "accept", "content": {"name": self.name}});
+            self.host.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer})).await;
         }
         if message.get("method").is_some() {
             self.told.push(message.clone());
@@ -66,10 +67,12 @@ impl User {
 /// all share the server.
 #[tokio::test]
 async fn what_a_server_says_to_one_user_reaches_no_other() {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let question = ScriptedRequest::form_elicitation("answer", "Who is there?", schema);
     let child = testkit::server()
         .legacy()
         .tool("slow")
-        .tool(Tool::asks("where", [ScriptedRequest::roots("roots")]))
+        .tool(Tool::asks("who", [question]))
         .tool(Tool::logs("tell", [("info", json!("told"))]))
         .stdio()
         .await;
@@ -84,10 +87,10 @@ async fn what_a_server_says_to_one_user_reaches_no_other() {
     }
     // Both have a call open now, so that a process which they shared could not tell them apart.
     for user in &mut users {
-        let id = user.begin("where", json!({})).await;
-        let roots = json!({"roots": {"roots": [{"uri": format!("file:///{}", user.name)}]}});
+        let id = user.begin("who", json!({})).await;
         let answer = user.response(id).await;
-        assert_eq!(result_text(&answer), roots.to_string(), "{answer}");
+        let answer: Value = serde_json::from_str(result_text(&answer)).expect("JSON");
+        assert_eq!(answer["answer"]["content"]["name"], user.name, "{answer}");
         let id = user.begin("tell", json!({})).await;
         user.response(id).await;
         while user.count("notifications/message") == 0 {
@@ -100,7 +103,7 @@ async fn what_a_server_says_to_one_user_reaches_no_other() {
         user.host.send(&cancel).await;
         let id = user.host.send_request("tools/list", json!({})).await;
         user.response(id).await;
-        assert_eq!((user.count("roots/list"), user.count("notifications/message")), (1, 1), "{}", user.name);
+        assert_eq!((user.count(QUESTION), user.count("notifications/message")), (1, 1), "{}", user.name);
         let tokens = user.told.iter().filter(|message| message["method"] == "notifications/progress");
         for progress in tokens {
             assert_eq!(progress["params"]["progressToken"], user.name);
