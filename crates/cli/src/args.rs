@@ -38,7 +38,7 @@ pub(crate) use login::{
 pub(crate) use logs::LogsArgs;
 pub(crate) use multi_server::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;
-pub(crate) use serve::{ListenArgs, ServeArgs, UnitKind};
+pub(crate) use serve::{ListenArgs, ServeArgs, UnitKind, may_hear_hangups};
 pub(crate) use shell::ShellArgs;
 pub(crate) use tasks::TasksArgs;
 pub(crate) use tools::{SearchArgs, ToolsArgs};

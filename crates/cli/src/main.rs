@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use bowline::config::Environment;
 use clap::Parser as _;
+use tokio::runtime::Runtime;
 
 use args::{Cli, Color, Format};
 use exit::Exit;
@@ -45,30 +46,39 @@ use suggested_command::CommandLine;
 
 fn main() -> ExitCode {
     core_dump::disable_core_dumps();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // Before anything that takes time: whoever starts `bowline serve` may send SIGHUP at once.
+    if let Ok(runtime) = &runtime
+        && args::may_hear_hangups(std::env::args_os())
+    {
+        let _context = runtime.enter();
+        interrupt::survive_hangups();
+    }
     let env = env::ProcessEnvironment::read();
     let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {
         Ok(cli) => {
             let command_line = CommandLine::new(&cli.global, &argv);
-            run(cli, command_line, env).into()
+            run(cli, command_line, env, runtime).into()
         }
         Err(error) => report_usage_error(&error, &argv, &env).into(),
     }
 }
 
-fn run(cli: Cli, command_line: CommandLine, env: env::ProcessEnvironment) -> Exit {
+fn run(
+    cli: Cli,
+    command_line: CommandLine,
+    env: env::ProcessEnvironment,
+    runtime: io::Result<Runtime>,
+) -> Exit {
     log::start(cli.global.verbose.max(cli.verb.min_verbosity()), &env);
     // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return report_outcome(&early, Err(Failure::Output(error))),
     };
-    if cli.verb.hears_hangups() {
-        let _context = runtime.enter();
-        interrupt::survive_hangups();
-    }
     let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), command_line, Box::new(env)) {
         Ok(settings) => settings,
         Err(failure) => return report_outcome(&early, Err(failure)),

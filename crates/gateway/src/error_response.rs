@@ -179,6 +179,11 @@ pub(crate) fn host_timeout() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "the host did not answer in time")
 }
 
+/// The response to a server request that belongs to a call which the host has canceled.
+pub(crate) fn call_canceled() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "the host has canceled the call")
+}
+
 /// The response to a server request whose host has left.
 pub(crate) fn host_left() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "the host has left")

@@ -1,7 +1,7 @@
 //! [`HostHandler`]: forwards requests of a server to the host.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use bowline::{Handler, HandlerResult, Json, ServerRequest};
 use bowline_proto::server::session::out_of_order;
 use bowline_server::{Handshake, HostLink};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::error_response;
-use crate::open_calls::OpenCalls;
+use crate::open_calls::{OpenCall, OpenCalls};
 
 /// Handles server requests by forwarding them to the host.
 pub(crate) struct HostHandler {
@@ -41,7 +42,11 @@ impl Handler for HostHandler {
                     return Err(out_of_order("the host was turned away"));
                 }
                 match self.open_calls.latest() {
-                    Some(call) => call.request.send_request(&request.method, &request.params).await,
+                    Some(call) => {
+                        // The question may be about another call, if one is open.
+                        let next_open = || self.open_calls.cancellation_of_open();
+                        ask_because_of(&call, &request, next_open).await
+                    }
                     None => self.link.send_request(&request.method, &request.params).await,
                 }
             };
@@ -50,5 +55,26 @@ impl Handler for HostHandler {
                 Err(error_response::host_timeout())
             })
         })
+    }
+}
+
+/// Asks the host of a call what a server asks. When the host has canceled the call, and all others that `next_open`
+/// returns, the question is canceled at the host and answered with an error.
+pub(crate) async fn ask_because_of(
+    call: &OpenCall,
+    request: &ServerRequest,
+    next_open: impl Fn() -> Option<CancellationToken>,
+) -> HandlerResult {
+    let mut answer = pin!(call.request.send_request(&request.method, &request.params));
+    let mut open = call.cancellation().clone();
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            () = open.cancelled() => match next_open() {
+                Some(next) => open = next,
+                None => return Err(error_response::call_canceled()),
+            },
+        }
     }
 }

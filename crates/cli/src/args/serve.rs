@@ -1,5 +1,6 @@
 //! Arguments of `bowline serve`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -135,9 +136,31 @@ pub(crate) struct ListenArgs {
     pub(crate) detached: Option<String>,
 }
 
-impl super::Verb {
-    /// Whether SIGHUP means to read the configuration again. A front of a daemon ends with it.
-    pub(crate) fn hears_hangups(&self) -> bool {
-        matches!(self, Self::Serve(args) if !args.stdio || args.alone)
+/// Whether SIGHUP means to read the configuration again, as far as can be told before the arguments are parsed. A front
+/// of a daemon ends with it.
+pub(crate) fn may_hear_hangups(words: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<OsString> = words.skip(1).take_while(|word| word != "--").collect();
+    let has = |expected: &str| words.iter().any(|word| word == expected);
+    has("serve") && (!has("--stdio") || has("--alone"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hangups_are_heard_by_what_reads_its_configuration_again() {
+        for (line, expected) in [
+            ("bowline serve", true),
+            ("bowline --config serve.toml serve --listen 127.0.0.1:0", true),
+            ("bowline serve --stdio --alone", true),
+            ("bowline serve --stdio", false),
+            ("bowline serve --stdio -- --alone", false),
+            ("bowline call files read", false),
+            ("serve", false),
+        ] {
+            let words = line.split(' ').map(OsString::from);
+            assert_eq!(may_hear_hangups(words), expected, "{line}");
+        }
     }
 }

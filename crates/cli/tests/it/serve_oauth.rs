@@ -3,6 +3,7 @@
 mod keys;
 mod mistakes;
 mod tokens;
+mod users;
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

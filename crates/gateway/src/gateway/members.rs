@@ -12,11 +12,13 @@ use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Lingering
 use bowline_proto::server::session::out_of_order;
 use parking_lot::Mutex;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::tasks::TaskOwners;
 use super::upstream::SessionLink;
 use crate::error_response;
-use crate::open_calls::OpenCall;
+use crate::host_handler::ask_because_of;
+use crate::open_calls::{OpenCall, find_open};
 
 /// Names a session of a host, or all hosts without one that declare the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,11 @@ impl Members {
         let mut state = self.0.lock();
         state.members.remove(&id);
         state.owners.leave(id)
+    }
+
+    /// The cancellation of a call that is open and was not canceled.
+    fn cancellation_of_open(&self) -> Option<CancellationToken> {
+        find_open(self.0.lock().calls.values())
     }
 
     /// How many there are.
@@ -186,7 +193,7 @@ impl Handler for CallHandler {
         Box::pin(async move {
             (self.on_question)();
             match self.call.upgrade() {
-                Some(call) => ask(&self.session, Some(call), &request, self.response_timeout).await,
+                Some(call) => ask(&self.session, Some(call), &request, self.response_timeout, || None).await,
                 None => Err(out_of_order("the host has canceled the call")),
             }
         })
@@ -209,17 +216,21 @@ impl Handler for MembersHandler {
                 Recipient::Unclear => return Err(unclear_recipient()),
                 Recipient::Nobody => return Err(out_of_order("no host is there")),
             };
-            ask(&session, call, &request, self.response_timeout).await
+            // The question may be about another call, if one is open.
+            let next_open = || self.members.cancellation_of_open();
+            ask(&session, call, &request, self.response_timeout, next_open).await
         })
     }
 }
 
-/// Asks a host what a server asks, and waits for its answer.
+/// Asks a host what a server asks, and waits for its answer, unless its call and all others of `next_open` are canceled
+/// meanwhile.
 async fn ask(
     session: &SessionLink,
     call: Option<Arc<OpenCall>>,
     request: &ServerRequest,
     response_timeout: Duration,
+    next_open: impl Fn() -> Option<CancellationToken>,
 ) -> HandlerResult {
     let answer = async {
         // A server may send requests as soon as its own handshake is done; the host gets them only
@@ -228,7 +239,7 @@ async fn ask(
             return Err(out_of_order("the host was turned away"));
         }
         match call {
-            Some(call) => call.request.send_request(&request.method, &request.params).await,
+            Some(call) => ask_because_of(&call, request, next_open).await,
             None => session.link.send_request(&request.method, &request.params).await,
         }
     };

@@ -41,8 +41,9 @@ impl HostSession {
             return request.respond(Err(&error_response::view_removed(view))).await;
         }
         self.find_roots(&upstreams, &request).await;
-        let open = OpenCall::new(request);
+        let (open, service) = OpenCall::begin(request);
         let answer = Box::pin(self.answer(&upstreams, &open, &method, params)).await;
+        service.finish();
         open.request.respond(answer.as_ref()).await;
     }
 

@@ -23,7 +23,7 @@ impl HostSession {
         method: Box<str>,
         params: Option<Json>,
     ) {
-        let open = OpenCall::new(request);
+        let (open, service) = OpenCall::begin(request);
         upstream.open_calls.add(&open);
         let answer = match upstream.wait_for_initialize().await {
             None => Err(error_response::initialize_failed()),
@@ -34,6 +34,7 @@ impl HostSession {
                     && !upstream.has_connected()
                     && let Some(nothing) = handshake::empty_list_result(&method)
                 {
+                    service.finish();
                     open.request.respond(Ok(&nothing)).await;
                     // The change may have been announced before this was written.
                     if upstream.has_connected() {
@@ -51,6 +52,7 @@ impl HostSession {
                 }
             }
         };
+        service.finish();
         upstream.wait_until_delivered().await;
         open.request.respond(answer.as_ref()).await;
     }

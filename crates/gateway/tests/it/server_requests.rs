@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bowline_gateway::Relay;
-use bowline_testkit::{self as testkit};
+use bowline_gateway::{Gateway, Relay};
+use bowline_testkit::{self as testkit, ReceivedMessage};
 use serde_json::{Value, json};
 
 use crate::support::{TEST_TIMEOUT, TestHost, result_text, server_at};
@@ -102,6 +102,38 @@ async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host(
     host.send_line(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}).to_string()).await;
     assert!(host.is_silent().await);
     assert_eq!(server.count("response"), 0);
+}
+
+/// A host that cancels a call need not answer what the server asked because of it.
+#[tokio::test]
+async fn a_question_ends_with_the_call_that_the_host_cancels() {
+    for is_relayed in [true, false] {
+        let server = testkit::server().legacy().tool("slow").run().await;
+        let mut host = if is_relayed {
+            TestHost::connect_with(&server, all_capabilities()).await
+        } else {
+            TestHost::join_with(&Gateway::builder([server_at(&server)]).build(), all_capabilities()).await
+        };
+        for id in [1, 2] {
+            host.send_request(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        }
+        server.wait_for_nth(1, |received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+        let asking = tokio::spawn({
+            let server = server.control();
+            async move { server.request("sampling/createMessage", json!({"messages": []})).await }
+        });
+        let asked = host.next_server_request().await;
+        // The question may be about the other call.
+        host.send_notification("notifications/cancelled", json!({"requestId": 2})).await;
+        let is_canceled = |received: &ReceivedMessage| received.has_method("notifications/cancelled");
+        server.wait_for(is_canceled, TEST_TIMEOUT).await;
+        assert!(host.is_silent().await);
+        assert_eq!(server.count("response"), 0);
+        host.send_notification("notifications/cancelled", json!({"requestId": 1})).await;
+        let canceled = host.notification("notifications/cancelled").await;
+        assert_eq!(canceled["params"]["requestId"], asked["id"]);
+        assert_eq!(asking.await.unwrap()["error"]["message"], "the host has canceled the call");
+    }
 }
 
 /// A server does not wait forever for a host that leaves its request unanswered.

@@ -70,8 +70,17 @@ impl ListenSocket {
 #[cfg(unix)]
 fn is_of_this_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+    stream.peer_cred().is_ok_and(|peer| may_connect(peer.uid(), own))
 }
+
+/// Whether a process of the user `peer` may connect to one of the user `own`.
+#[cfg(unix)]
+fn may_connect(peer: u32, own: u32) -> bool {
+    peer == own || peer == ADMINISTRATOR
+}
+
+#[cfg(unix)]
+const ADMINISTRATOR: u32 = 0;
 
 macro_rules! delegate {
     ($connection:expr, $stream:ident => $call:expr) => {
@@ -116,5 +125,28 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         true
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_user_and_the_administrator_may_connect() {
+        for (peer, own, expected) in
+            [(1000, 1000, true), (0, 1000, true), (1001, 1000, false), (1000, 0, false), (0, 0, true)]
+        {
+            assert_eq!(may_connect(peer, own), expected, "{peer} to {own}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_this_user_is_accepted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = ListenSocket::Unix(UnixListener::bind(&path).unwrap());
+        let (accepted, connected) = tokio::join!(listener.accept(), UnixStream::connect(&path));
+        assert!(accepted.is_ok() && connected.is_ok());
     }
 }

@@ -333,3 +333,29 @@ impl Drop for SocketFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child of the process before may hold the socket for a moment.
+    #[tokio::test]
+    async fn an_address_that_is_in_use_for_a_moment_is_bound() {
+        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = holder.local_addr().unwrap();
+        let release = async {
+            // The first attempt has failed by then.
+            assert_eq!(TcpListener::bind(address).await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+            drop(holder);
+        };
+        let (bound, ()) = tokio::join!(bind(address), release);
+        assert_eq!(bound.unwrap().local_addr().unwrap(), address);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_stays_in_use_is_an_error() {
+        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let refused = bind(holder.local_addr().unwrap()).await;
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+}

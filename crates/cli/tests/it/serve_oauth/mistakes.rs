@@ -30,8 +30,7 @@ fn a_mistake_in_the_table_is_no_reason_to_let_others_in() {
     --- stdout
     --- stderr
     error: it is not clear how hosts are to be served
-      problems:
-        5:25: serve.oauth.issuers[1]: this issuer is named twice
+      problems: 5:25: serve.oauth.issuers[1]: this issuer is named twice
     ---
     ");
     context.user_config(&format!("{SERVER}[serv.oauth]\nresource = 'https://gateway/mcp'\n"));

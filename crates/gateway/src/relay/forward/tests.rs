@@ -43,7 +43,7 @@ async fn host_with_call() -> (Host, HostReadiness, Arc<OpenCall>, Lines<BufReade
     readiness.accept(&request, RelayOffer { lists, basis: OfferBasis::ServerKnown });
     let Some(HostEvent::Request { request, .. }) = host.next().await else { panic!("it has a request") };
     assert!(host.next().await.is_none());
-    (host, readiness, OpenCall::new(request), BufReader::new(from).lines())
+    (host, readiness, OpenCall::begin(request).0, BufReader::new(from).lines())
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}
