@@ -4,6 +4,7 @@ mod ending;
 mod follow;
 mod handles;
 mod input_required;
+mod raw;
 mod revision_2025_11_25;
 
 use std::future::Future;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bowline::types::{LogLevel, code, method};
 use bowline::{Client, Execution, HandlerResult, Json, RpcError, Status};
-use bowline_proto::server::task_states::without_related_task;
 use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
@@ -271,9 +270,8 @@ pub(super) async fn forward_call(
         options = options.handler(handler);
     }
     let task_progress = upstream.session().map(|session| -> Box<TaskProgress> {
-        let link = session.link.clone();
-        // The task that the server names has another id for the host.
-        Box::new(move |params| link.try_notify(method::PROGRESS, Some(&without_related_task(params))))
+        let (link, owners) = (session.link.clone(), Arc::clone(&connected.task_owners));
+        Box::new(move |params| link.try_notify(method::PROGRESS, Some(&owners.rename_task(params))))
     });
     let call = ForwardedCall { client: &connected.client, queue: &connected.queue, kind, task_progress };
     let result = call.send(open, method, params, options).await;

@@ -100,6 +100,16 @@ impl TaskOwners {
         self.0.lock().by_id.get(&*task).cloned()
     }
 
+    /// Names the task that a message of the server belongs to by the id that its host knows.
+    // GW-14, TA-04
+    pub(in super::super) fn rename_task(&self, message: &Json) -> Json {
+        let owner = related_task(message).and_then(|task| self.0.lock().by_id.get(&*task).cloned());
+        match owner {
+            Some(owner) => with_related_task(message, &owner.id),
+            None => without_related_task(message),
+        }
+    }
+
     /// Passes a state that the server reports on to the host of the task.
     // TA-03
     pub(in super::super) fn report_state(&self, params: Option<&Json>) {

@@ -169,7 +169,7 @@ async fn pr_03_progress_and_states_reach_the_host_of_the_task() {
     let progress = host.notification("notifications/progress").await;
     assert_eq!(progress["params"]["progressToken"], "mine");
     assert_eq!(progress["params"]["progress"].as_f64(), Some(1.0));
-    assert_ne!(progress["params"]["_meta"][RELATED_TASK]["taskId"], *own);
+    assert_eq!(progress["params"]["_meta"][RELATED_TASK]["taskId"], id);
     server.wait_until(|server| server.set_task_message(&own, "half"), TEST_TIMEOUT).await;
     let told = host.notification("notifications/tasks/status").await;
     assert_eq!((&told["params"]["taskId"], &told["params"]["statusMessage"]), (&id, &json!("half")));
