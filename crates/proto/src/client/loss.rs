@@ -103,7 +103,9 @@ pub fn judge_without_session(exchange: &Exchange<'_>) -> Verdict {
     let handshake = matches!(exchange.method, method::INITIALIZE | method::INITIALIZED);
     match exchange.status {
         401 => Verdict::Login,
-        200..300 | 400..429 | 430..600
+        // A rate limit says nothing about the handshake.
+        429 => Verdict::Answer,
+        200..300 | 400..600
             if !handshake && exchange.wording(exchange.read_text()) == LossWording::Handshake =>
         {
             Verdict::Suspect(LossWording::Handshake)
