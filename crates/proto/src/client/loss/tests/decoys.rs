@@ -57,7 +57,7 @@ fn without_a_session_nothing_is_lost() {
 fn without_a_session_only_a_missing_handshake_counts() {
     let reply = |status, message: &str| {
         let error = RpcError::new(-32000, message);
-        Reply::Error { status: Option::Some(status), error, stray: false }
+        Reply::Error { status: Some(status), error, stray: false }
     };
     for (status, message, expected) in [
         (400, "Bad Request: Server not initialized", Suspect(Handshake)),
