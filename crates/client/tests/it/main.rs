@@ -34,6 +34,7 @@ mod report;
 mod roots;
 mod sampling;
 mod schema;
+mod sessionless_restart;
 mod sessions;
 mod single_execution;
 mod skills;

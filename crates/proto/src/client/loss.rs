@@ -97,6 +97,23 @@ pub fn judge(exchange: &Exchange<'_>) -> Verdict {
     }
 }
 
+/// Judges whether the reply to a POST means that a legacy server without session ids wants its handshake again, as after
+/// a restart. There is no session that could be lost, so nothing else counts.
+pub fn judge_without_session(exchange: &Exchange<'_>) -> Verdict {
+    let handshake = matches!(exchange.method, method::INITIALIZE | method::INITIALIZED);
+    match exchange.status {
+        401 => Verdict::Login,
+        // A rate limit says nothing about the handshake.
+        429 => Verdict::Answer,
+        200..300 | 400..600
+            if !handshake && exchange.wording(exchange.read_text()) == LossWording::Handshake =>
+        {
+            Verdict::Suspect(LossWording::Handshake)
+        }
+        _ => Verdict::Answer,
+    }
+}
+
 // === impl Exchange ===
 
 impl Exchange<'_> {

@@ -211,7 +211,13 @@ impl LiveLink {
         origin: RequestOrigin,
         reply: Reply,
     ) -> Failure {
-        let verdict = reply.session_verdict(method, self.has_session, self.sends_credentials(login));
+        let credentials = self.sends_credentials(login);
+        let is_legacy_http = self.wire.is_http() && self.peer.era() == Era::Legacy;
+        let verdict = if is_legacy_http && !self.has_session {
+            reply.handshake_verdict(method, credentials)
+        } else {
+            reply.session_verdict(method, self.has_session, credentials)
+        };
         let refused = JudgedReply { verdict, reply };
         match verdict {
             // For a probe, every response is evidence about the session.

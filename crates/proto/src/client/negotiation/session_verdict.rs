@@ -11,6 +11,13 @@ impl Reply {
         self.exchange(method, session, credentials).map_or(Verdict::Answer, |exchange| loss::judge(&exchange))
     }
 
+    /// Judges whether this reply of a legacy server without session ids to `method` means that the server wants its
+    /// handshake again.
+    pub fn handshake_verdict(&self, method: &str, credentials: bool) -> Verdict {
+        let exchange = self.exchange(method, false, credentials);
+        exchange.map_or(Verdict::Answer, |exchange| loss::judge_without_session(&exchange))
+    }
+
     /// The exchange to judge. `None` for a result or a broken connection, which say nothing about
     /// the session.
     fn exchange<'a>(&'a self, method: &'a str, session: bool, credentials: bool) -> Option<Exchange<'a>> {

@@ -2,8 +2,9 @@
 
 use super::signatures::signatures;
 use super::*;
-use crate::client::loss::LossWording::{Hint, None, Plain};
+use crate::client::loss::LossWording::{Handshake, Hint, None, Plain};
 use crate::client::loss::Verdict::{Answer, Login, Lost, Suspect};
+use crate::client::negotiation::Reply;
 
 /// Texts that mention sessions, or something missing, without a session loss.
 #[test]
@@ -48,6 +49,27 @@ fn without_a_session_nothing_is_lost() {
         for method in ["initialize", "notifications/initialized"] {
             assert_eq!(case.clone().method(method).judge(), verdict, "{name}, {method}");
         }
+    }
+}
+
+/// A server without session ids may want its handshake again, and nothing else can be lost.
+#[test]
+fn without_a_session_only_a_missing_handshake_counts() {
+    let reply = |status, message: &str| {
+        let error = RpcError::new(-32000, message);
+        Reply::Error { status: Some(status), error, stray: false }
+    };
+    for (status, message, expected) in [
+        (400, "Bad Request: Server not initialized", Suspect(Handshake)),
+        (200, "Server not initialized", Suspect(Handshake)),
+        (400, "Session not found", Answer),
+        (404, "Session not found", Answer),
+        (429, "Server not initialized", Answer),
+        (500, "Database not initialized", Answer),
+    ] {
+        assert_eq!(reply(status, message).handshake_verdict("tools/call", false), expected, "{message}");
+        assert_eq!(reply(status, message).handshake_verdict("initialize", false), Answer, "{message}");
+        assert_eq!(reply(status, message).session_verdict("tools/call", false, false), Answer, "{message}");
     }
 }
 
