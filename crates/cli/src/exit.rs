@@ -29,7 +29,6 @@ pub(crate) enum Exit {
     #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     Terminated,
     /// SIGHUP: the terminal is gone.
-    #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     HungUp,
     /// Ctrl-\ (SIGQUIT).
     #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]

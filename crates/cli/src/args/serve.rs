@@ -136,6 +136,16 @@ pub(crate) struct ListenArgs {
     pub(crate) detached: Option<String>,
 }
 
+impl ListenArgs {
+    /// Whether the process is the daemon of fronts.
+    pub(crate) fn is_daemon(&self) -> bool {
+        #[cfg(unix)]
+        return self.detached.is_some();
+        #[cfg(not(unix))]
+        false
+    }
+}
+
 /// Whether SIGHUP means to read the configuration again, as far as can be told before the arguments are parsed. A front
 /// of a daemon ends with it.
 pub(crate) fn may_hear_hangups(words: impl Iterator<Item = OsString>) -> bool {

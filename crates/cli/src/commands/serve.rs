@@ -28,7 +28,9 @@ use bowline_gateway::{FolderCatalog, Gateway, GatewayBuilder, Host, IdleWatch, N
 use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+#[cfg(unix)]
+use crate::failure::Failure;
+use crate::failure::Outcome;
 use crate::print::stderr;
 use crate::serve_task_key;
 use crate::server_auth::can_log_in;

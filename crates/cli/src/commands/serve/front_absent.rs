@@ -10,7 +10,6 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrontOutcome {
     /// It never is.
-    #[expect(dead_code, reason = "there is no daemon on this system")]
     Served,
     NoDaemon,
 }

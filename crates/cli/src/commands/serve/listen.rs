@@ -108,7 +108,7 @@ fn http_settings(args: &ListenArgs, has_processes: bool) -> HttpSettings {
         HttpSettings::new().with_sse("/sse", "/messages").with_allowed_hosts(args.allow_host.iter().cloned());
     let settings = settings.with_idle_timeout(args.session_idle);
     // A daemon has hosts on pipes, whose fronts relay them.
-    let settings = if args.detached.is_some() { settings.with_relayed_pipes() } else { settings };
+    let settings = if args.is_daemon() { settings.with_relayed_pipes() } else { settings };
     if has_processes { settings.with_max_sessions(MAX_SESSIONS_WITH_PROCESSES) } else { settings }
 }
 

@@ -228,7 +228,7 @@ impl Reloader<'_> {
             http.map(|http| (listener, http)).map_err(|failure| describe(&failure))
         });
         let mut listener = listener.transpose()?;
-        if let (Some((_, http)), Some(_)) = (&mut listener, &self.args.listen.detached) {
+        if let Some((_, http)) = listener.as_mut().filter(|_| self.args.listen.is_daemon()) {
             let removed = &mut self.targets.removed_views;
             removed.extend(self.current.views.keys().cloned());
             removed.retain(|view| !next.views.contains_key(view));
