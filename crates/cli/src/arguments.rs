@@ -1,6 +1,7 @@
 //! Turns the words of the command line into a tool's arguments.
 //!
-//! `key=value` is text unless the tool's input schema asks for something else; `key:=json` is JSON.
+//! `key=value` is text unless the tool's input schema asks for something else; `key=@path` is the text
+//! of a file, and `key:=json` is JSON.
 //! The result is checked against the schema before anything is sent.
 
 mod check;
@@ -11,11 +12,13 @@ mod typing;
 use std::io::Read;
 use std::path::Path;
 
+use bowline_config::closest_name;
+use bowline_settings::describe_io_error;
 use serde_json::{Map, Value};
 
 pub(crate) use check::{ArgumentCheck, check_arguments};
 pub(crate) use example::example_arguments;
-pub(crate) use parameters::{Parameter, read_parameters, tool_signature};
+pub(crate) use parameters::{Parameter, ParameterKind, read_parameters, tool_signature};
 
 use crate::failure::{Failure, Outcome};
 
@@ -48,6 +51,9 @@ impl RawArguments {
             Some(text) => parse_object(text)?,
             None => Map::new(),
         };
+        if words.iter().filter(|word| word.ends_with("=@-")).count() > 1 {
+            return Err(Failure::usage("stdin can be the value of one argument only"));
+        }
         let pairs = words.into_iter().map(Pair::parse).collect::<Outcome<_>>()?;
         Ok(Self { object: whole, pairs })
     }
@@ -94,7 +100,10 @@ impl Pair {
     fn parse(word: String) -> Outcome<Self> {
         let (key, value) = parse_pair(&word)?;
         let (key, value) = match key.strip_suffix(':') {
-            None => (key, PairValue::Text(value.to_owned())),
+            None => match value.strip_prefix('@').filter(|path| !path.is_empty()) {
+                Some(path) => (key, PairValue::Text(read_value(key, path)?)),
+                None => (key, PairValue::Text(value.to_owned())),
+            },
             Some(key) => match serde_json::from_str(value) {
                 Ok(value) => (key, PairValue::Json(value)),
                 Err(error) => {
@@ -108,6 +117,36 @@ impl Pair {
         }
         Ok(Self { key: key.to_owned(), value })
     }
+}
+
+/// Reads the value of an argument from a file, or from stdin if the path is `-`.
+fn read_value(key: &str, path: &str) -> Outcome<String> {
+    let read = if path == "-" {
+        read_bounded(std::io::stdin().lock())
+    } else {
+        std::fs::File::open(path).and_then(read_bounded)
+    };
+    read.map_err(|error| {
+        let message = format!("`{key}` cannot be read from {path}: {}", describe_io_error(&error));
+        Failure::usage_hint(message, format!("for the text itself, write {key}:='\"@{path}\"'"))
+    })
+}
+
+/// The names of arguments that no parameter has, each with the parameter that may be meant. There are
+/// none if the schema allows any.
+pub(crate) fn find_unknown_names<'a>(
+    schema: &'a Value,
+    arguments: &'a Map<String, Value>,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
+    let is_open =
+        |keyword| schema.get(keyword).is_some_and(|allowed| allowed.is_object() || *allowed == true);
+    // A schema without parameters often stands for one that nobody wrote.
+    if properties.is_empty() || is_open("additionalProperties") || is_open("patternProperties") {
+        return Vec::new();
+    }
+    let unknown = arguments.keys().filter(|name| !properties.contains_key(*name));
+    unknown.map(|name| (&**name, closest_name(name, properties.keys().map(String::as_str)))).collect()
 }
 
 /// Returns the JSON object from `--args`, or reads it from a file or stdin.
@@ -176,6 +215,31 @@ mod tests {
     fn a_value_may_hold_the_separators() {
         let arguments = typed(None, &["url=http://h/?a:=b&c=d", "empty="], &json!({})).ok().unwrap();
         assert_eq!(arguments, json!({"url": "http://h/?a:=b&c=d", "empty": ""}));
+    }
+
+    #[test]
+    fn a_value_can_be_the_text_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("note");
+        std::fs::write(&path, "one\ntwo").unwrap();
+        let word = format!("text=@{}", path.display());
+        assert_eq!(
+            typed(None, &[&word, "at=@"], &json!({})).ok().unwrap(),
+            json!({"text": "one\ntwo", "at": "@"})
+        );
+        assert!(typed(None, &[&format!("{word}.none")], &json!({})).is_err());
+        assert!(typed(None, &["a=@-", "b=@-"], &json!({})).is_err(), "stdin has one value");
+    }
+
+    #[test]
+    fn names_that_no_parameter_has() {
+        let Value::Object(arguments) = json!({"serch": 1, "limit": 2, "zzz": 3}) else { unreachable!() };
+        let schema = json!({"properties": {"search": {}, "limit": {}}});
+        assert_eq!(find_unknown_names(&schema, &arguments), [("serch", Some("search")), ("zzz", None)]);
+        let any = json!({"properties": {"limit": {}}, "additionalProperties": true});
+        for open in [json!({}), json!({"properties": {}}), any] {
+            assert_eq!(find_unknown_names(&open, &arguments), []);
+        }
     }
 
     #[test]

@@ -86,6 +86,12 @@ async fn complete_word(word: &WordKind<'_>, typed: &str, settings: &Settings) ->
             if let (cursor::ArgumentOwner::Prompt, Some((argument, value))) = (of, typed.split_once('=')) {
                 return values::suggest_values(settings, server, name, argument, value, given).await;
             }
+            if let (Some(entry), Some((argument, _))) = (entry, typed.split_once('=')) {
+                let values = entry.choices.get(argument).into_iter().flatten();
+                let candidate =
+                    |value| Candidate { value: format!("{argument}={value}"), about: String::new() };
+                return values.map(candidate).collect();
+            }
             let all = entry.into_iter().flat_map(|entry| &entry.arguments);
             let free = all.filter(|argument| !given.iter().any(|(key, _)| key == *argument));
             free.map(|argument| Candidate { value: format!("{argument}="), about: String::new() }).collect()

@@ -51,10 +51,15 @@ async fn server() -> HttpServer {
 }
 
 /// Checks that the host initialized under its own name and closed its session.
-async fn assert_connected(server: &HttpServer, host: &str) {
+/// Checks that the server knows which host it is connected to.
+fn assert_introduced(server: &HttpServer, host: &str) {
     let hello = server.received_with_method("initialize").pop().expect("it came");
     let name = hello.params()["clientInfo"]["name"].as_str().expect("a name").to_owned();
     assert!(name.contains(host), "{name}");
+}
+
+async fn assert_connected(server: &HttpServer, host: &str) {
+    assert_introduced(server, host);
     server
         .wait_until(|server| server.count("DELETE") > 0 && server.sessions().is_empty(), TEST_TIMEOUT)
         .await;
@@ -132,16 +137,17 @@ async fn hosts_are_served_all_servers_as_one() {
     let server = server().await;
     write_config(home.path(), &server);
     let _daemon = DaemonOf(home.path());
-    let add = ["mcp", "add", "--scope", "user", "bowline", "--", BOWLINE, "serve", "--stdio"];
-    run(&claude, home.path(), &add).await;
-    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
-    assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
-    assert_connected(&server, "claude").await;
     let config = json!({"mcp": {"bowline": {"type": "local", "command": [BOWLINE, "serve", "--stdio"]}}});
     std::fs::write(home.path().join("opencode.json"), config.to_string()).expect("a file");
     let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
     assert!(line(&shown, " bowline ").contains("connected"), "{shown}");
     assert_connected(&server, "opencode").await;
+    let add = ["mcp", "add", "--scope", "user", "bowline", "--", BOWLINE, "serve", "--stdio"];
+    run(&claude, home.path(), &add).await;
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
+    // It speaks 2026-07-28 here: there is no session that ends with it.
+    assert_introduced(&server, "claude");
 }
 
 /// `bowline serve` on a socket, ended when this is dropped.

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use bowline::auth::missing_scopes;
 use bowline::types::{code, method};
-use bowline::{Cause, Client, Error, ErrorKind, Execution, Fault, Json, Misbehavior, RpcError, Status};
+use bowline::{
+    Cause, Client, Era, Error, ErrorKind, Execution, Fault, Json, Misbehavior, Revision, RpcError, Status,
+};
 use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
@@ -214,6 +216,15 @@ fn lost_call(cause: &str, why: &str) -> RpcError {
     let message = format!("bowline: {why} (the server may have executed the request)");
     let facts = json!({ "bowline": { "cause": cause, "execution": "unknown" } });
     RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
+}
+
+/// The response to a request of 2026-07-28 by a host that has to begin a session.
+pub(crate) fn handshake_required() -> RpcError {
+    let legacy = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy);
+    let supported: Vec<_> = legacy.map(Revision::as_str).collect();
+    let facts = json!({ "supported": supported, "requested": Revision::V2026_07_28.as_str() });
+    let message = "a view depends on the roots of the host, which can only be asked for after `initialize`";
+    RpcError { code: code::UNSUPPORTED_VERSION, message: message.to_owned(), data: Json::encode(&facts).ok() }
 }
 
 /// The response to a request of a legacy host that has no counterpart on a modern server.

@@ -92,6 +92,11 @@ impl StatelessRequest {
         matches!(self.origin, RequestOrigin::Pipe)
     }
 
+    /// Whether the host is on a pipe, here or at a process that relays it.
+    pub fn is_from_pipe(&self) -> bool {
+        matches!(self.origin, RequestOrigin::Pipe | RequestOrigin::RelayedPipe)
+    }
+
     /// The view of the servers that it is for. `None` is everything.
     pub fn view(&self) -> Option<&str> {
         self.audience.view()

@@ -146,7 +146,16 @@ fn build_arguments(
         }
     }
     match arguments {
-        Value::Object(arguments) => Ok(arguments),
+        Value::Object(arguments) => {
+            for (name, meant) in arguments::find_unknown_names(&schema, &arguments) {
+                let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+                printer.note(&format!(
+                    "`{}` has no parameter `{name}`; it is sent all the same{meant}",
+                    tool.name
+                ));
+            }
+            Ok(arguments)
+        }
         _ => unreachable!("it was made an object above"),
     }
 }

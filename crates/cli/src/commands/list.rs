@@ -2,9 +2,10 @@
 
 use bowline::types::{ListItem, Prompt, Tool};
 use bowline::{Json, Server};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::args::ServerArgs;
+use crate::arguments::{ParameterKind, read_parameters};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::print::table::Table;
@@ -61,11 +62,14 @@ pub(super) async fn prompts(args: ServerArgs, settings: &Settings) -> Outcome {
 /// Remembers tools for shell completion.
 pub(super) fn remember_tools(settings: &Settings, server: Option<&str>, tools: &[Tool]) {
     let entry = |tool: &Tool| {
-        let properties = tool.input_schema.member("properties");
-        let properties =
-            properties.and_then(|all| all.decode::<Map<String, Value>>().ok()).unwrap_or_default();
-        let arguments = properties.into_iter().map(|(name, _)| name).collect();
-        NameRecord { arguments, ..name_record(&tool.name, tool.description()) }
+        let parameters = read_parameters(&tool.input_schema);
+        let arguments = parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        let choices = parameters.into_iter().filter_map(|parameter| match parameter.kind {
+            ParameterKind::Choice(values) => Some((parameter.name, values)),
+            _ => None,
+        });
+        let choices = choices.collect();
+        NameRecord { arguments, choices, ..name_record(&tool.name, tool.description()) }
     };
     names::remember(settings, server, |known| known.tools = bounded_records(tools.iter().map(entry)));
 }
@@ -80,7 +84,7 @@ pub(super) fn remember_prompts(settings: &Settings, server: Option<&str>, prompt
 }
 
 fn name_record(name: &str, about: Option<String>) -> NameRecord {
-    NameRecord { name: name.to_owned(), about: about.unwrap_or_default(), arguments: Vec::new() }
+    NameRecord { name: name.to_owned(), about: about.unwrap_or_default(), ..NameRecord::default() }
 }
 
 /// Prints the server's own objects for machines, or the table for people, with a note if it is

@@ -1,6 +1,7 @@
 //! Remembers the names of a server's tools, prompts and resources, so that completion need not ask
 //! the server. Every command that lists them updates the file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,8 @@ pub(crate) struct NameRecord {
     pub(crate) name: String,
     pub(crate) about: String,
     pub(crate) arguments: Vec<String>,
+    /// The values of those arguments that take one of a few.
+    pub(crate) choices: BTreeMap<String, Vec<String>>,
 }
 
 /// The file that holds the names of one server.
@@ -40,6 +43,8 @@ const MAX_NAMES: usize = 500;
 /// Longest name, and most arguments of one tool or prompt.
 const MAX_NAME_CHARS: usize = 200;
 const MAX_ARGUMENTS: usize = 40;
+/// Most values of one argument.
+const MAX_CHOICES: usize = 100;
 /// Larger files are not ours.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -96,6 +101,8 @@ pub(crate) fn bounded_records(all: impl Iterator<Item = NameRecord>) -> Vec<Name
     let kept = all.filter(|entry| fits(&entry.name)).take(MAX_NAMES).map(|mut entry| {
         entry.arguments.retain(fits);
         entry.arguments.truncate(MAX_ARGUMENTS);
+        entry.choices.retain(|name, values| entry.arguments.contains(name) && values.iter().all(fits));
+        entry.choices.values_mut().for_each(|values| values.truncate(MAX_CHOICES));
         entry.about = entry.about.lines().next().unwrap_or_default().chars().take(MAX_NAME_CHARS).collect();
         entry
     });
@@ -154,10 +161,12 @@ mod tests {
             name: if n == 0 { long.clone() } else { n.to_string() },
             about: format!("{}\nmore", "y".repeat(1000)),
             arguments: vec!["a".into(); 1000],
+            choices: [("a".into(), vec!["b".into(); 1000]), ("other".into(), vec![])].into(),
         });
         let kept = bounded_records(many);
         assert_eq!((kept.len(), &*kept[0].name), (MAX_NAMES, "1"));
         assert_eq!((kept[0].about.len(), kept[0].arguments.len()), (MAX_NAME_CHARS, MAX_ARGUMENTS));
+        assert_eq!((kept[0].choices.len(), kept[0].choices["a"].len()), (1, MAX_CHOICES));
     }
 
     #[test]

@@ -38,9 +38,9 @@ check! {
     typescript_2_over_http: TypeScript2, ServeHttp, Some("2025-11-25");
     python_1_over_stdio: Python1, ServeStdio, Some("2025-11-25");
     python_1_over_http: Python1, ServeHttp, Some("2025-11-25");
-    python_2_over_stdio: Python2, ServeStdio, Some("2025-11-25");
+    python_2_over_stdio: Python2, ServeStdio, Some("2026-07-28");
     python_2_over_http: Python2, ServeHttp, Some("2026-07-28");
-    fastmcp_over_stdio: FastMcp, ServeStdio, Some("2025-11-25");
+    fastmcp_over_stdio: FastMcp, ServeStdio, Some("2026-07-28");
     fastmcp_over_http: FastMcp, ServeHttp, Some("2026-07-28");
 }
 

@@ -38,6 +38,7 @@ async fn words_are_typed_by_the_schema() {
     --- stdout
     {"any":{"x":[1]},"count":5,"deep":true,"tags":["a","b"],"text":"5"}
     --- stderr
+    note: `echo` has no parameter `any`; it is sent all the same
     ---
     "#);
 }

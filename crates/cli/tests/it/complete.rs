@@ -7,9 +7,9 @@ use crate::context::{Context, snapshot, toml_path};
 
 fn script() -> Script {
     testkit::server()
-        .tool(
-            Tool::named("search").schema(json!({"type": "object", "properties": {"query": {}, "limit": {}}})),
-        )
+        .tool(Tool::named("search").schema(json!({"type": "object", "properties": {
+            "query": {"enum": ["bowline", "sheet bend", "hitch"]}, "limit": {},
+        }})))
         .tool("$(reboot)")
         .prompt_json(
             json!({"name": "visit", "arguments": [{"name": "country", "required": true}, {"name": "city"}]}),
@@ -92,6 +92,13 @@ async fn shell_completion_of_names_asks_no_server() {
     // Names with characters that a shell would interpret are not offered.
     assert_eq!(complete_line(&context, &["call", "rope", ""]), ["search"]);
     assert_eq!(complete_line(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
+    // A value with a space would be two words for a shell.
+    assert_eq!(
+        complete_line(&context, &["call", "rope", "search", "query="]),
+        ["query=bowline", "query=hitch"]
+    );
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "query=h"]), ["query=hitch"]);
+    assert_eq!(complete_line(&context, &["tools", "rope", "s"]), ["search"]);
     assert_eq!(complete_line(&context, &["prompt", "rope", ""]), ["visit"]);
     assert_eq!(complete_line(&context, &["prompt", "rope", "visit", "c"]), ["country=", "city="]);
     assert_eq!(complete_line(&context, &["read", "rope", ""]), ["file:///knots.txt"]);

@@ -249,6 +249,7 @@ fn help_of_call() {
     Arguments:
       key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
                      arrays and objects are read as JSON where the schema asks for them
+      key=@path      the text of a file; key=@- that of stdin
       key:=json      JSON, whatever the schema says
       --args '{…}'   all at once; key=value is laid over it
       --json '{…}'   the same as --args; --json without an object prints the result as JSON

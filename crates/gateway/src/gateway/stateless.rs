@@ -108,10 +108,23 @@ impl StatelessHosts {
         self.gateway.views.current().is_missing(&ViewChoice::selected(Some(view)))
     }
 
+    /// Whether the roots of the host decide what it sees. They can only be asked for in a session, which
+    /// every host on a pipe can begin that has roots: those are older than its revision.
+    fn has_to_tell_roots(&self, request: &StatelessRequest) -> bool {
+        let declared = || request.client.client_capabilities.member("roots").is_some_and(|it| it.is_object());
+        request.is_from_pipe()
+            && request.view().is_none()
+            && self.gateway.views.current().has_roots()
+            && declared()
+    }
+
     /// Dropping the future cancels the request on its server.
     async fn serve_request(&self, request: StatelessRequest) {
         if let Some(view) = request.view().filter(|view| self.is_missing(view)) {
             return request.request.respond(Err(&error_response::view_removed(view))).await;
+        }
+        if self.has_to_tell_roots(&request) {
+            return request.request.respond(Err(&error_response::handshake_required())).await;
         }
         match find_retry(&request) {
             Ok(None) => {}

@@ -117,6 +117,48 @@ async fn the_roots_of_a_host_select_its_view() {
     }
 }
 
+/// A host that speaks both eras is brought to the one in which it can be asked for its roots, as long as
+/// they decide what it sees.
+#[tokio::test]
+async fn a_host_with_roots_begins_a_session_if_they_select_its_view() {
+    let context = Context::new();
+    let web = testkit::server().legacy().tool("echo").tool("counter").run().await;
+    let views = "[views.work]\ntools = { web = ['echo'] }\nroots = ['/work']\n";
+    context.user_config(&format!("{}{views}", http_entry("web", &web)));
+    let _daemons = Daemons::of(&context);
+    let discover = |capabilities: serde_json::Value| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        json!({ "_meta": meta })
+    };
+    for args in [&["serve", "--stdio"][..], &["serve", "--stdio", "--alone"]] {
+        let mut host = Host::start(context.bowline(args));
+        let refused = host.request("server/discover", discover(json!({"roots": {}}))).await;
+        assert_eq!(refused["error"]["code"], -32_022, "{refused}");
+        let supported = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+        assert_eq!(refused["error"]["data"]["supported"], json!(supported));
+        let client = json!({"name": "host", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": client});
+        host.request("initialize", params).await;
+        host.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(tools_with_root(&mut host, "file:///work/a").await, ["echo"]);
+        assert_eq!(host.close().await.status.code(), Some(0));
+        // Without roots there is nothing to ask for, and with a view nothing to decide.
+        let mut host = Host::start(context.bowline(args));
+        let found = host.request("server/discover", discover(json!({}))).await;
+        assert!(found["result"]["supportedVersions"].is_array(), "{found}");
+        assert_eq!(host.close().await.status.code(), Some(0));
+        let mut host = Host::start(context.bowline([args, &["--view", "work"]].concat()));
+        let found = host.request("server/discover", discover(json!({"roots": {}}))).await;
+        assert!(found["result"]["supportedVersions"].is_array(), "{found}");
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+}
+
 /// The tools of a host that has this root, and is asked for it or not.
 async fn tools_with_root(host: &mut Host, root: &str) -> Vec<String> {
     let id = host.send_request("tools/list", json!({})).await;
