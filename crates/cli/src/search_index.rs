@@ -15,7 +15,7 @@ pub(crate) struct SearchIndex {
     /// The weighted number of words of each document.
     lengths: Vec<f32>,
     /// For each word, the documents that have it, with its weighted count in each.
-    words: HashMap<String, Vec<(usize, f32)>>,
+    words: HashMap<Box<str>, Vec<(usize, f32)>>,
 }
 
 /// How fast more occurrences of a word count for less.
@@ -38,14 +38,18 @@ impl SearchIndex {
         let document = self.lengths.len();
         let mut length = 0.0;
         for (text, weight) in fields {
-            for word in split_words(text) {
+            visit_words(text, |word| {
                 length += weight;
-                let documents = self.words.entry(word).or_default();
+                // Most words are known: only a new one is copied.
+                let Some(documents) = self.words.get_mut(word) else {
+                    self.words.insert(word.into(), vec![(document, *weight)]);
+                    return;
+                };
                 match documents.last_mut() {
                     Some((last, count)) if *last == document => *count += weight,
                     _ => documents.push((document, *weight)),
                 }
-            }
+            });
         }
         self.lengths.push(length);
     }
@@ -91,10 +95,10 @@ impl SearchIndex {
         if word.chars().count() < MIN_COMPARED_CHARS {
             return found;
         }
-        let alike = self.words.iter().filter(|(other, _)| other.starts_with(word) && *other != word);
+        let alike = self.words.iter().filter(|(other, _)| other.starts_with(word) && ***other != *word);
         found.extend(alike.map(|(_, documents)| (&documents[..], BEGINS_ALIKE)));
         if found.is_empty()
-            && let Some(near) = closest_name(word, self.words.keys().map(String::as_str))
+            && let Some(near) = closest_name(word, self.words.keys().map(|word| &**word))
         {
             found.push((&self.words[near], SPELLED_ALIKE));
         }
@@ -102,41 +106,58 @@ impl SearchIndex {
     }
 }
 
-/// Splits text into words in lower case and without endings. Names in one word, such as `listFiles`,
-/// are split as well.
+/// The words of a text, see [`visit_words`].
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
-    for part in text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
-        if words.len() >= MAX_WORDS {
-            break;
-        }
-        let mut word = String::new();
-        let mut pieces = 0;
-        let mut before: Option<char> = None;
-        let chars: Vec<char> = part.chars().take(MAX_WORD_CHARS).collect();
-        for (at, c) in chars.iter().enumerate() {
-            // `URLs` is one word.
-            let is_plural = chars[at + 1..] == ['s'];
-            let next_is_lower = chars.get(at + 1).is_some_and(|next| next.is_lowercase()) && !is_plural;
-            let begins = before.is_some_and(|before| {
-                // `listFiles`, `HTTPServer`, and scripts without spaces.
-                (c.is_uppercase() && (before.is_lowercase() || next_is_lower))
-                    || is_wide(*c)
-                    || is_wide(before)
-            });
-            if begins && !word.is_empty() {
-                words.push(stem(std::mem::take(&mut word)));
-                pieces += 1;
-            }
-            word.extend(c.to_lowercase());
-            before = Some(*c);
-        }
-        words.push(stem(word));
-        if pieces > 0 && !chars.iter().any(|c| is_wide(*c)) {
-            words.push(chars.iter().flat_map(|c| c.to_lowercase()).collect());
+    visit_words(text, |word| words.push(word.to_owned()));
+    words
+}
+
+/// Visits the words of a text in lower case and without endings. Names in one word, such as
+/// `listFiles`, are split as well.
+fn visit_words(text: &str, mut visit: impl FnMut(&str)) {
+    let mut word = String::new();
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    for part in parts.take(MAX_WORDS) {
+        word.clear();
+        if part.len() <= MAX_WORD_CHARS && part.bytes().all(|byte| byte.is_ascii_lowercase()) {
+            word.push_str(part);
+            stem(&mut word);
+            visit(&word);
+        } else {
+            visit_pieces(part, &mut word, &mut visit);
         }
     }
-    words
+}
+
+/// Visits the pieces of a word that may be a name, and the whole of it if there are several.
+fn visit_pieces(part: &str, word: &mut String, visit: &mut impl FnMut(&str)) {
+    let mut pieces = 0;
+    let mut before: Option<char> = None;
+    let chars: Vec<char> = part.chars().take(MAX_WORD_CHARS).collect();
+    for (at, c) in chars.iter().enumerate() {
+        // `URLs` is one word.
+        let is_plural = chars[at + 1..] == ['s'];
+        let next_is_lower = chars.get(at + 1).is_some_and(|next| next.is_lowercase()) && !is_plural;
+        let begins = before.is_some_and(|before| {
+            // `listFiles`, `HTTPServer`, and scripts without spaces.
+            (c.is_uppercase() && (before.is_lowercase() || next_is_lower)) || is_wide(*c) || is_wide(before)
+        });
+        if begins && !word.is_empty() {
+            stem(word);
+            visit(word);
+            word.clear();
+            pieces += 1;
+        }
+        word.extend(c.to_lowercase());
+        before = Some(*c);
+    }
+    stem(word);
+    visit(word);
+    if pieces > 0 && !chars.iter().any(|c| is_wide(*c)) {
+        let whole: String = chars.iter().flat_map(|c| c.to_lowercase()).collect();
+        visit(&whole);
+    }
 }
 
 /// Whether a character is of a script that is written without spaces.
@@ -144,27 +165,31 @@ fn is_wide(c: char) -> bool {
     c.width() == Some(2)
 }
 
+/// An ending, what takes its place, and how much must be left of the word.
+const ENDINGS: [(&str, &str, usize); 8] = [
+    ("ies", "y", 2),
+    ("ches", "ch", 2),
+    ("shes", "sh", 2),
+    ("xes", "x", 2),
+    ("sses", "ss", 2),
+    ("s", "", 3),
+    ("ing", "", 4),
+    ("ed", "", 4),
+];
+
 /// Removes the commonest endings of English words, so that `files` finds `file`.
-fn stem(word: String) -> String {
-    if !word.is_ascii() {
-        return word;
+fn stem(word: &mut String) {
+    if !word.is_ascii() || word.ends_with("ss") {
+        return;
     }
-    let cut = |ending: &str, replacement: &str, min: usize| {
-        let rest = word.strip_suffix(ending).filter(|rest| rest.len() >= min)?;
-        Some(format!("{rest}{replacement}"))
-    };
-    if word.ends_with("ss") {
-        return word;
+    for (ending, replacement, min) in ENDINGS {
+        let rest = word.len().saturating_sub(ending.len());
+        if word.ends_with(ending) && rest >= min {
+            word.truncate(rest);
+            word.push_str(replacement);
+            return;
+        }
     }
-    let shorter = cut("ies", "y", 2)
-        .or_else(|| cut("ches", "ch", 2))
-        .or_else(|| cut("shes", "sh", 2))
-        .or_else(|| cut("xes", "x", 2))
-        .or_else(|| cut("sses", "ss", 2))
-        .or_else(|| cut("s", "", 3))
-        .or_else(|| cut("ing", "", 4))
-        .or_else(|| cut("ed", "", 4));
-    shorter.unwrap_or(word)
 }
 
 #[cfg(test)]

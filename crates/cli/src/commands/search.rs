@@ -107,13 +107,12 @@ fn build_index(known: &[KnownLists]) -> (SearchIndex, Vec<Item<'_>>) {
                     "template" => about.uri_template.clone(),
                     _ => about.name.clone(),
                 };
-                let text = |text: &Option<Cow<'_, str>>| text.clone().unwrap_or_default().into_owned();
                 index.add(&[
                     (&id, NAME_WEIGHT),
                     (if *id == *about.name { "" } else { &about.name }, NAME_WEIGHT),
-                    (&text(&about.title), TITLE_WEIGHT),
+                    (about.title.as_deref().unwrap_or_default(), TITLE_WEIGHT),
                     (&one.server.name, SERVER_WEIGHT),
-                    (&text(&about.description), ABOUT_WEIGHT),
+                    (about.description.as_deref().unwrap_or_default(), ABOUT_WEIGHT),
                 ]);
                 items.push(Item { kind, server: &one.server.name, id, about });
             }
