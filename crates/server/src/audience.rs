@@ -69,7 +69,7 @@ impl Audience {
         self.principal.as_deref()
     }
 
-    /// The same audience, reached through these gateways.
+    /// This audience, reached through these gateways.
     pub(crate) fn with_via(mut self, via: Via) -> Self {
         self.via = via;
         self

@@ -42,13 +42,19 @@ async fn listen(host: &mut Host, filter: Value) -> u64 {
     id
 }
 
+/// A context in which a server is configured, and that server.
+async fn configure() -> (Context, HttpServer) {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    (context, web)
+}
+
 /// GW-01, GW-06, GW-10, LC-11: `server/discover` is answered, and a host may use the handshake all the
 /// same, until another request decides.
 #[tokio::test]
 async fn gw_10_a_host_on_stdio_chooses_its_era() {
-    let context = Context::new();
-    let web = server().await;
-    context.user_config(&http_entry("web", &web));
+    let (context, web) = configure().await;
     let _daemons = Daemons::of(&context);
     for args in [&[][..], &["--alone"]] {
         let mut host = start(&context, args);
@@ -139,9 +145,7 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
 /// changed meanwhile.
 #[tokio::test]
 async fn sb_05_a_subscription_on_stdio_outlives_the_daemon() {
-    let context = Context::new();
-    let web = server().await;
-    context.user_config(&http_entry("web", &web));
+    let (context, web) = configure().await;
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
@@ -166,9 +170,7 @@ async fn sb_05_a_subscription_on_stdio_outlives_the_daemon() {
 /// its end.
 #[tokio::test]
 async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
-    let context = Context::new();
-    let web = server().await;
-    context.user_config(&http_entry("web", &web));
+    let (context, web) = configure().await;
     let _daemons = Daemons::of(&context);
     for args in [&[][..], &["--alone"]] {
         let mut host = start(&context, args);
@@ -186,9 +188,7 @@ async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
 /// A daemon is not idle while it has a host, although the host requests nothing.
 #[tokio::test]
 async fn a_silent_host_without_a_session_keeps_the_daemon() {
-    let context = Context::new();
-    let web = server().await;
-    context.user_config(&http_entry("web", &web));
+    let (context, web) = configure().await;
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     result_text(&host.request("tools/call", call("lookup", json!({}))).await);
