@@ -29,7 +29,12 @@ pub struct CallOptions {
     pub(crate) origin: RequestOrigin,
     /// Answers what the server asks because of this call, in place of the client's handler.
     pub(crate) handler: Option<Arc<dyn Handler>>,
+    /// Says why the call is canceled, when it is.
+    pub(crate) cancel_reason: Option<Arc<CancelReasonSource>>,
 }
+
+/// Says why a call is canceled.
+pub(crate) type CancelReasonSource = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Receives the params of log messages.
 pub(crate) type LogListener = dyn Fn(Json) + Send + Sync;
@@ -164,6 +169,15 @@ impl CallOptions {
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Sets what the server is told as the reason when the call is dropped before its outcome, and so
+    /// canceled. `reason` is called then, and must not block. The default, also if it returns `None`, is
+    /// that the caller no longer waits. For programs that relay cancellations.
+    #[must_use]
+    pub fn cancel_reason(mut self, reason: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        self.cancel_reason = Some(Arc::new(reason));
         self
     }
 
