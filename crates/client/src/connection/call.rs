@@ -355,6 +355,7 @@ impl Sending<'_> {
             wire: &live.wire,
             id: guard.id,
             era: live.peer.era(),
+            resume_wait: guard.options.resume_wait,
         };
         let exchange = exchange.run(frame.body(), headers);
         tokio::pin!(exchange);

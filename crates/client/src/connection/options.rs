@@ -16,6 +16,8 @@ use crate::handler::Handler;
 pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
     pub(crate) total: Option<Duration>,
+    /// How long a broken response is resumed without any progress.
+    pub(crate) resume_wait: Option<Duration>,
     pub(crate) progress: Option<ProgressListener>,
     pub(crate) log_level: Option<LogLevel>,
     /// Receives the log messages on the stream of this call, in place of the events.
@@ -100,6 +102,15 @@ impl CallOptions {
     #[must_use]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
+        self
+    }
+
+    /// Sets how long the response of a legacy server over HTTP, whose stream broke, is resumed while nothing
+    /// new of it arrives. After that the call goes on as one without a response. The default is as long as
+    /// the call may take.
+    #[must_use]
+    pub fn resume_wait(mut self, wait: Duration) -> Self {
+        self.resume_wait = Some(wait);
         self
     }
 

@@ -30,7 +30,7 @@ fn with_meta(mut params: Value) -> Value {
     params
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
+pub(super) fn call(tool: &str, arguments: Value) -> Value {
     with_meta(json!({"name": tool, "arguments": arguments}))
 }
 
