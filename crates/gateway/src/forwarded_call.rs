@@ -66,6 +66,8 @@ impl ForwardedCall<'_> {
                 }
             });
         }
+        let reason = open.request.cancel_reason();
+        let options = options.cancel_reason(move || reason.get().map(str::to_owned));
         let params = params.map(trace::continue_trace);
         match self.kind {
             CallKind::Request => self.client.request_with(method, &params, &options).await,

@@ -44,6 +44,7 @@ pub struct Relay {
     server: Server,
     initialize_timeout: Duration,
     drain_timeout: Duration,
+    resume_wait: Option<Duration>,
     observer: ConnectionObserver,
     records: Option<PathBuf>,
     negotiations: Option<Arc<dyn NegotiationCache>>,
@@ -70,6 +71,7 @@ impl Relay {
             server,
             initialize_timeout: INITIALIZE_TIMEOUT,
             drain_timeout: DRAIN_TIMEOUT,
+            resume_wait: None,
             observer: Arc::new(|_: &ConnectionEvent| {}),
             records: None,
             negotiations: None,
@@ -92,6 +94,14 @@ impl Relay {
     /// (default 30 s).
     pub fn with_drain_timeout(mut self, drain_timeout: Duration) -> Self {
         self.drain_timeout = drain_timeout;
+        self
+    }
+
+    /// Sets how long the response to a call, whose connection broke, is resumed while the server cannot be
+    /// reached or sends nothing new of it (default: as long as the call may take). After that the host is
+    /// told that the server may have executed the call, unless it can be sent again.
+    pub fn with_resume_wait(mut self, resume_wait: Duration) -> Self {
+        self.resume_wait = Some(resume_wait);
         self
     }
 

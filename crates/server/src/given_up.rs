@@ -1,4 +1,4 @@
-//! The error for a request that nobody serves any more.
+//! The errors for a request that nobody serves any more, and for one whose response is gone.
 
 use bowline_proto::server::UNREACHABLE;
 use bowline_proto::server::requests::Turn;
@@ -17,4 +17,14 @@ pub(crate) fn given_up(turn: Turn) -> RpcError {
     };
     let message = format!("bowline: the request was given up ({told})");
     RpcError { code: UNREACHABLE, message, data: Some(Json::parse(data).expect("it is JSON")) }
+}
+
+/// The error for a request whose response was too large to be recorded, and was not read to its end before the
+/// process ended.
+pub(crate) fn response_lost() -> RpcError {
+    let message = "bowline: bowline was restarted before the response was read, which was too large to be recorded (the \
+                   server may have executed the request)";
+    let data = r#"{"bowline":{"cause":"too_large","execution":"unknown"}}"#;
+    let data = Some(Json::parse(data).expect("it is JSON"));
+    RpcError { code: UNREACHABLE, message: message.to_owned(), data }
 }

@@ -274,7 +274,7 @@ impl Host {
                 tracing::warn!(%id, "a request of the host was refused: too many are under way");
                 return Some(HostEvent::Overload(RefusedRequest::new(link.clone(), id, post)));
             }
-            Action::Cancel(task) => task.cancel(),
+            Action::Cancel { task, reason } => task.cancel(reason),
             // The waiter may have been dropped at this very moment.
             Action::Deliver { waiter, outcome } => drop(waiter.send(outcome)),
             Action::Notify { method, params } => return Some(HostEvent::Notification { method, params }),

@@ -50,7 +50,7 @@ pub use http::{
 };
 pub use limits::{HOSTS_PER_IDENTITY, HostLimits, LimitsControl};
 pub use link::HostLink;
-pub use open_request::{OpenRequest, RefusedRequest};
+pub use open_request::{CancelReason, OpenRequest, RefusedRequest};
 pub use session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 pub use stateless::{StatelessRequest, StatelessRequests};
 pub use token_verifier::{TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture};

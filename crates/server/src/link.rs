@@ -84,6 +84,11 @@ impl HostLink {
         }))
     }
 
+    /// Whether the host has come over HTTP, where the listener has checked its view.
+    pub fn is_over_http(&self) -> bool {
+        matches!(self.0.output, Output::Http(_))
+    }
+
     /// Sends a notification to the host that belongs to none of its requests.
     pub async fn notify(&self, method: &str, params: Option<&Json>) {
         self.send(&outgoing::notification(method, params), EventKind::Notification, None).await;

@@ -2,6 +2,7 @@
 //! read all the while, so that its cancellations and responses are never stuck behind its requests.
 
 use std::future::Future;
+use std::sync::{Arc, OnceLock};
 
 use bowline_proto::server::event_streams::EventKind;
 use bowline_proto::server::requests::{RequestKey, Turn};
@@ -27,7 +28,12 @@ pub struct OpenRequest {
     slot: Option<RequestSlot>,
     /// Held until it has its response, which a graceful stop waits for.
     drain: Option<TaskTrackerToken>,
+    cancel_reason: CancelReason,
 }
+
+/// Why the host has canceled a request, from the moment that it has. Clones share the reason.
+#[derive(Clone, Debug, Default)]
+pub struct CancelReason(Arc<OnceLock<String>>);
 
 /// A request of the host for which there is no room, to be answered with an error.
 #[derive(Debug)]
@@ -45,11 +51,19 @@ pub(crate) struct RequestTask {
     start: Option<oneshot::Sender<()>>,
     /// Tells the POST of the request that the host has canceled it.
     cancel_flag: Option<CancelFlag>,
+    cancel_reason: CancelReason,
+}
+
+impl CancelReason {
+    /// The words of the host, at most 1,000 characters. `None` if it has not canceled the request, or gave no reason.
+    pub fn get(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
 }
 
 impl OpenRequest {
     pub(crate) fn new(link: HostLink, key: RequestKey, id: Id, post: Option<PostTicket>) -> Self {
-        Self { link, key, id, post, slot: None, drain: None }
+        Self { link, key, id, post, slot: None, drain: None, cancel_reason: CancelReason::default() }
     }
 
     /// Has a graceful stop wait for the end of the request.
@@ -130,6 +144,11 @@ impl OpenRequest {
         }
     }
 
+    /// Why the host has canceled the request. It is known before the task that serves the request is aborted.
+    pub fn cancel_reason(&self) -> CancelReason {
+        self.cancel_reason.clone()
+    }
+
     /// Whether an earlier process has accepted the request and did not answer it, so that it may have
     /// been executed.
     pub fn is_repeated(&self) -> bool {
@@ -152,7 +171,8 @@ impl OpenRequest {
 
     pub(crate) fn spawner(&self) -> RequestSpawner {
         let cancel_flag = self.post.as_ref().map(PostTicket::cancel_flag);
-        RequestSpawner { link: self.link.clone(), key: self.key, cancel_flag }
+        let cancel_reason = self.cancel_reason.clone();
+        RequestSpawner { link: self.link.clone(), key: self.key, cancel_flag, cancel_reason }
     }
 
     pub(crate) fn link(&self) -> &HostLink {
@@ -165,12 +185,13 @@ pub(crate) struct RequestSpawner {
     link: HostLink,
     key: RequestKey,
     cancel_flag: Option<CancelFlag>,
+    cancel_reason: CancelReason,
 }
 
 impl RequestSpawner {
     /// Spawns `serving`, which holds the request.
     pub(crate) fn spawn(self, serving: impl Future<Output = ()> + Send + 'static) {
-        let Self { link, key, cancel_flag } = self;
+        let Self { link, key, cancel_flag, cancel_reason } = self;
         let waits = link.with_session(|session| session.turn(key)) == Some(Turn::Waiting);
         let (start, turn) = waits.then(oneshot::channel).unzip();
         let task = link.tasks().spawn(async move {
@@ -182,7 +203,7 @@ impl RequestSpawner {
             }
             serving.await;
         });
-        let task = RequestTask { abort: task.abort_handle(), start, cancel_flag };
+        let task = RequestTask { abort: task.abort_handle(), start, cancel_flag, cancel_reason };
         // Its turn may have come in between.
         let start = link.with_session(|session| session.attach(key, task).and_then(|task| task.start.take()));
         send_start(start);
@@ -220,9 +241,13 @@ impl RefusedRequest {
 }
 
 impl RequestTask {
-    /// Aborts the task, because the host has canceled its request. Not while the session is locked:
-    /// what the task holds needs it.
-    pub(crate) fn cancel(self) {
+    /// Aborts the task, because the host has canceled its request, perhaps for this reason. Not while the
+    /// session is locked: what the task holds needs it.
+    pub(crate) fn cancel(self, reason: Option<String>) {
+        if let Some(reason) = reason {
+            // A request is canceled once.
+            let _ = self.cancel_reason.0.set(reason);
+        }
         if let Some(flag) = &self.cancel_flag {
             flag.set();
         }

@@ -1,5 +1,6 @@
 //! `bowline connect` between a plain host and a scripted server with armed faults.
 
+mod cancellation;
 mod decoys;
 mod flags;
 pub(crate) mod host;

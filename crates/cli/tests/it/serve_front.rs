@@ -2,6 +2,7 @@
 
 pub(crate) mod daemons;
 mod modern;
+mod no_daemon;
 mod recovery;
 mod reload;
 mod views;

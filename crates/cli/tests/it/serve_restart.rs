@@ -1,5 +1,8 @@
 //! Sessions of `bowline serve` outlive the process.
 
+#[cfg(unix)]
+mod large_responses;
+
 use bowline_testkit::{self as testkit};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -51,10 +54,14 @@ impl RawHost {
         self.send("POST", "", &message.to_string()).await
     }
 
-    /// Begins a session.
+    /// Begins a session of the newest revision that has sessions.
     pub(crate) async fn initialize(&mut self) {
+        self.initialize_with("2025-11-25").await;
+    }
+
+    async fn initialize_with(&mut self, revision: &str) {
         let params = json!({
-            "protocolVersion": "2025-11-25",
+            "protocolVersion": revision,
             "capabilities": {},
             "clientInfo": {"name": "raw", "version": "1"},
         });

@@ -50,17 +50,16 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn a_table_fits_and_is_harmless() {
+async fn a_list_fits_and_is_harmless() {
     let context = Context::new();
     let server = script().run().await;
     let shown = on_terminal(context.bowline(["tools", "--color", "never", "-q", &server.url()]));
     snapshot!(shown, @r"
-    NAME           HINTS           DESCRIPTION
-    echo           read-only       Gives back whatever it is
-                                   given, word for word, and
-                                   nothing else
-    evil\u{1b}[2J  invisible text  \u{1b}]0;owned\u{7}\u{202e}tx
-                                   t.exe
+    echo
+        read-only · Gives back whatever it is given, word for
+        word, and nothing else
+    evil\u{1b}[2J
+        invisible text · \u{1b}]0;owned\u{7}\u{202e}txt.exe
     ");
 }
 

@@ -213,7 +213,7 @@ impl Connection {
         let (sender, answer) = oneshot::channel();
         let (id, pace) = self.engine.begin_call(live, options, self.server.limits(options), sender)?;
         // Cancels the call if this future is dropped before the outcome.
-        let guard = CallGuard { connection: self, id, is_poll: options.task.is_poll };
+        let guard = CallGuard { connection: self, id, options };
         let request = self.params_with_meta(live, params, options).and_then(|dressed| {
             let params = dressed.as_ref().or(params);
             outgoing::request(id, method, params, &live.meta, outgoing::ProgressMode::Wanted)
@@ -355,6 +355,7 @@ impl Sending<'_> {
             wire: &live.wire,
             id: guard.id,
             era: live.peer.era(),
+            resume_wait: guard.options.resume_wait,
         };
         let exchange = exchange.run(frame.body(), headers);
         tokio::pin!(exchange);
@@ -437,8 +438,7 @@ enum PipeWait {
 struct CallGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,
-    /// Whether the call polls a task; then no cancellation is sent (CN-02).
-    is_poll: bool,
+    options: &'a CallOptions,
 }
 
 impl CallGuard<'_> {
@@ -472,8 +472,11 @@ impl Drop for CallGuard<'_> {
         if let Some(PendingRequest::Call(call)) = open
             && call.sent != SendState::Unsent
         {
-            if !self.is_poll {
-                self.connection.cancel_request(&call.live, self.id, "the caller no longer waits");
+            // CN-02: a call that polls a task is not canceled.
+            if !self.options.task.is_poll {
+                let reason = self.options.cancel_reason.as_ref().and_then(|reason| reason());
+                let reason = reason.as_deref().unwrap_or("the caller no longer waits");
+                self.connection.cancel_request(&call.live, self.id, reason);
             }
             // A host with a shorter timeout than ours has also noticed that the server does not
             // answer.

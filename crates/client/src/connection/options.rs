@@ -16,6 +16,8 @@ use crate::handler::Handler;
 pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
     pub(crate) total: Option<Duration>,
+    /// How long a broken response is resumed without any progress.
+    pub(crate) resume_wait: Option<Duration>,
     pub(crate) progress: Option<ProgressListener>,
     pub(crate) log_level: Option<LogLevel>,
     /// Receives the log messages on the stream of this call, in place of the events.
@@ -29,7 +31,12 @@ pub struct CallOptions {
     pub(crate) origin: RequestOrigin,
     /// Answers what the server asks because of this call, in place of the client's handler.
     pub(crate) handler: Option<Arc<dyn Handler>>,
+    /// Says why the call is canceled, when it is.
+    pub(crate) cancel_reason: Option<Arc<CancelReasonSource>>,
 }
+
+/// Says why a call is canceled.
+pub(crate) type CancelReasonSource = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Receives the params of log messages.
 pub(crate) type LogListener = dyn Fn(Json) + Send + Sync;
@@ -95,6 +102,15 @@ impl CallOptions {
     #[must_use]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
+        self
+    }
+
+    /// Sets how long the response of a legacy server over HTTP, whose stream broke, is resumed while nothing
+    /// new of it arrives. After that the call goes on as one without a response. The default is as long as
+    /// the call may take.
+    #[must_use]
+    pub fn resume_wait(mut self, wait: Duration) -> Self {
+        self.resume_wait = Some(wait);
         self
     }
 
@@ -164,6 +180,15 @@ impl CallOptions {
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Sets what the server is told as the reason when the call is dropped before its outcome, and so
+    /// canceled. `reason` is called then, and must not block. The default, also if it returns `None`, is
+    /// that the caller no longer waits. For programs that relay cancellations.
+    #[must_use]
+    pub fn cancel_reason(mut self, reason: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        self.cancel_reason = Some(Arc::new(reason));
         self
     }
 

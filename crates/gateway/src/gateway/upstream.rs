@@ -68,7 +68,7 @@ pub(super) struct SessionLink {
 /// at once if it is used, and otherwise soon.
 pub(super) struct Upstreams {
     this: Weak<Self>,
-    /// Whether the view of the host existed at the beginning.
+    /// Whether the view of the host has existed, in this process or in an earlier one.
     had_view: bool,
     gateway: Arc<Shared>,
     member: MemberId,
@@ -144,9 +144,11 @@ impl Upstreams {
     /// Starts to connect with this identity to every server that it sees and that is not to be
     /// started on call.
     pub(super) fn open(gateway: &Arc<Shared>, identity: Identity) -> Arc<Self> {
+        // A listener admits a host without its view only if the view was removed while nobody served the host.
+        let was_admitted = identity.session.as_ref().is_some_and(|session| session.link.is_over_http());
         let upstreams = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            had_view: !gateway.views.current().is_missing(&identity.view),
+            had_view: was_admitted || !gateway.views.current().is_missing(&identity.view),
             gateway: Arc::clone(gateway),
             member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
             catalog: Arc::new(Catalog::new(&gateway.known, identity.profile())),

@@ -88,6 +88,9 @@ impl HostSession {
         if upstream.host_declares_tasks {
             options = options.raw();
         }
+        if let Some(wait) = self.relay.resume_wait {
+            options = options.resume_wait(wait);
+        }
         let result = forwarded.send(open, method, params, options).await;
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");

@@ -99,7 +99,13 @@ impl StatelessRelay {
         let body = RequestBody::new(&request.id, &request.method, request.params.as_ref());
         let mut waits = RetryWaits::new(Some(self.0.reconnect_wait));
         loop {
-            let fault = match self.exchange(&body, Some(&request.request)).await {
+            let begun = Instant::now();
+            let exchange = self.exchange(&body, Some(&request.request)).await;
+            if begun.elapsed() >= self.0.reconnect_wait {
+                // The gateway was there for so long that this is another outage.
+                waits = RetryWaits::new(Some(self.0.reconnect_wait));
+            }
+            let fault = match exchange {
                 Exchange::Answered(answer) => return answer,
                 Exchange::NotExecuted(fault) => fault,
                 Exchange::Lost if self.is_harmless(request, &mut waits).await => continue,

@@ -205,18 +205,20 @@ impl SessionFolder {
         Ok(Some(open))
     }
 
-    /// Drops the oldest entries of a session, so that half of the length is left.
+    /// Drops the oldest entries of a session, so that half of the length is left, or only the newest entry if
+    /// that is larger.
     fn compact(&mut self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name);
         let bytes = read_file(&path).map_err(|error| failure(&path, &error))?.unwrap_or_default();
         let Some(mut content) = format::read(&bytes, &self.key, name) else { return Ok(()) };
         let record = content.record.take().unwrap_or_default();
         let mut room = MAX_FILE_LENGTH / 2;
-        let newest = content.entries.iter().rev();
-        let kept = newest.take_while(|entry| {
-            let rest = room.checked_sub(entry.len() as u64);
+        let newest = content.entries.iter().rev().enumerate();
+        let kept = newest.take_while(|(age, entry)| {
+            let length = entry.len() as u64;
+            let rest = room.checked_sub(length);
             room = rest.unwrap_or_default();
-            rest.is_some()
+            rest.is_some() || (*age == 0 && length < MAX_FILE_LENGTH)
         });
         let dropped = content.entries.len() - kept.count();
         content.entries.drain(..dropped);

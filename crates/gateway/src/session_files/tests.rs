@@ -159,6 +159,22 @@ async fn a_file_has_a_limited_length() {
     assert!(kept.ends_with(&[17, 18, 19]) && kept.is_sorted() && kept.len() < 9, "{kept:?}");
 }
 
+/// The newest entry is the response that its host may come back for.
+#[tokio::test]
+async fn the_newest_entry_is_kept_though_it_is_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = SessionFiles::open(folder.path()).unwrap();
+    drop(files.save(NAME, b"record".to_vec(), LIFETIME));
+    for number in 0..4_u8 {
+        files.append(NAME, vec![number; 1024 * 1024], LIFETIME).await.unwrap();
+    }
+    files.append(NAME, vec![4; 6 * 1024 * 1024], LIFETIME).await.unwrap();
+    let loaded = files.load(NAME, any()).await.unwrap().unwrap();
+    assert_eq!(loaded.record, b"record");
+    let kept: Vec<_> = loaded.journal.iter().map(|entry| (entry[0], entry.len())).collect();
+    assert_eq!(kept, [(4, 6 * 1024 * 1024)]);
+}
+
 #[tokio::test]
 async fn the_number_of_open_files_is_bounded() {
     let folder = tempfile::tempdir().unwrap();

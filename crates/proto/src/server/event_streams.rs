@@ -130,6 +130,14 @@ impl<W> EventStreams<W> {
         post.is_some_and(|post| post.format == PostFormat::Any)
     }
 
+    /// Whether the host knows an event of this stream, or gets one before the next event, so that it can
+    /// resume the stream.
+    pub fn is_resumable(&self, stream: StreamId) -> bool {
+        let is_stream = |state: &EventStream<W>| state.post.as_ref().is_some_and(|post| post.is_stream);
+        let state = self.streams.get(&stream);
+        state.is_some_and(|state| state.is_known || is_stream(state) || !state.events.is_empty())
+    }
+
     /// Lets the host resume the stream of a POST from now on: what the POST says first is that it is
     /// a stream. Without effect if it may not be one.
     pub fn begin_stream(&mut self, stream: StreamId) {

@@ -129,7 +129,13 @@ pub enum Action<R, W> {
         id: Id,
     },
     /// Stop what serves a request that the host has canceled.
-    Cancel(R),
+    Cancel {
+        /// What serves the request.
+        task: R,
+        /// Why the host has canceled it, if the host says so: at most
+        /// [`MAX_CANCEL_REASON_CHARS`] characters.
+        reason: Option<String>,
+    },
     /// Hand the response of the host to who waits for it.
     Deliver {
         /// Who waits.
@@ -291,8 +297,10 @@ impl<R, W> Session<R, W> {
 
     fn handle_notification(&mut self, method: Box<str>, params: Option<Json>) -> Action<R, W> {
         if *method == *method::CANCELLED {
-            let task = self.requests.cancel(params.as_ref());
-            return task.map_or(Action::Ignore(IgnoreReason::UnknownRequest), Action::Cancel);
+            return match self.requests.cancel(params.as_ref()) {
+                Some(task) => Action::Cancel { task, reason: cancel_reason(params.as_ref()) },
+                None => Action::Ignore(IgnoreReason::UnknownRequest),
+            };
         }
         if matches!(self.handshake.phase, Phase::ExpectInitialize | Phase::Stateless) {
             return Action::Ignore(IgnoreReason::Handshake);
@@ -427,6 +435,18 @@ impl<R, W> Session<R, W> {
     pub fn close_sent(&mut self) {
         self.sent.close();
     }
+}
+
+/// The most characters of the reason of a cancellation that are passed on. A log line of a server has to hold them.
+pub const MAX_CANCEL_REASON_CHARS: usize = 1_000;
+
+/// The reason in the params of `notifications/cancelled`, cut to [`MAX_CANCEL_REASON_CHARS`].
+fn cancel_reason(params: Option<&Json>) -> Option<String> {
+    let mut reason = params?.member("reason")?.decode::<String>().ok()?;
+    if let Some((end, _)) = reason.char_indices().nth(MAX_CANCEL_REASON_CHARS) {
+        reason.truncate(end);
+    }
+    (!reason.is_empty()).then_some(reason)
 }
 
 impl HandshakeState {

@@ -185,17 +185,14 @@ pub fn without_params(body: &Bytes) -> Bytes {
     }
 }
 
-/// The POSTs that the host may still resume, in the order of their streams.
+/// The POSTs that the host may still resume, in the order of their streams. A response is enough: the store may
+/// have dropped the request, which is older.
 pub fn recorded_posts(entries: impl IntoIterator<Item = JournalEntry>) -> Vec<RecordedPost> {
     let mut posts: BTreeMap<StreamId, (Bytes, Vec<Bytes>)> = BTreeMap::new();
     for entry in entries {
         match entry {
             JournalEntry::Open { stream, body } => drop(posts.insert(stream, (body, Vec::new()))),
-            JournalEntry::Response { stream, data } => {
-                if let Some((_, responses)) = posts.get_mut(&stream) {
-                    responses.push(data);
-                }
-            }
+            JournalEntry::Response { stream, data } => posts.entry(stream).or_default().1.push(data),
             JournalEntry::Closed { stream } => drop(posts.remove(&stream)),
         }
     }
@@ -261,13 +258,15 @@ mod tests {
             response(9, done),
             JournalEntry::Closed { stream: stream(3) },
         ]);
-        let [first, second] = &posts[..] else { panic!("{posts:?}") };
+        let [first, second, third] = &posts[..] else { panic!("{posts:?}") };
         assert_eq!((first.stream.stream, first.stream.unanswered), (stream(1), 1));
         assert!(
             matches!(&first.open[..], [Ok(Message::Request { method, .. })] if **method == *"tools/call")
         );
         assert_eq!((second.stream.unanswered, second.stream.responses.len()), (1, 1));
         assert!(matches!(&second.open[..], [Ok(Message::Request { method, .. })] if **method == *"a"));
+        assert_eq!((third.stream.stream, third.stream.unanswered, third.open.len()), (stream(9), 0, 0));
+        assert_eq!(third.stream.responses, [done]);
         // A message that cannot be used has no response that anybody waits for.
         assert!(recorded_posts([open(1, "garbage")])[0].open.is_empty());
     }

@@ -37,7 +37,7 @@ impl<'a> Endpoint<'a> {
         if let Some((_, kind)) = endpoints().find(|(endpoint, _)| *endpoint == path) {
             return Some(Self { kind, view: None });
         }
-        if settings.views.is_empty() {
+        if settings.views.is_empty() && !settings.relays_pipes {
             return None;
         }
         let view_below = |endpoint: &String| path.strip_prefix(endpoint.as_str())?.strip_prefix('/');
@@ -84,6 +84,8 @@ impl<'a> Endpoint<'a> {
             (None, None) => Ok(Audience::default()),
             (None, Some(view)) => match settings.views.get_key_value(view) {
                 Some((name, _)) => Ok(Audience::of_view(Some(Arc::clone(name)))),
+                // The pipe of the host had the view before. The gateway says that it was removed.
+                None if settings.relays_pipes => Ok(Audience::of_view(Some(view.into()))),
                 None => Err(Refusal::UnknownView),
             },
         })
@@ -165,5 +167,15 @@ mod tests {
         assert_eq!(decide("/mcp").await.unwrap(), Audience::default());
         assert_eq!(decide("/mcp/a").await.unwrap().view(), Some("a"));
         assert!(matches!(decide("/mcp/b").await, Err(Refusal::UnknownView)));
+    }
+
+    /// A host on a pipe cannot select another view when its own was removed, also if none is left.
+    #[tokio::test]
+    async fn a_relayed_pipe_may_have_a_view_that_does_not_exist() {
+        let settings = HttpSettings::new().with_relayed_pipes();
+        let decide =
+            async |path: &str| Endpoint::find(&settings, path).unwrap().authorize(&settings, None).await;
+        assert_eq!(decide("/mcp/gone").await.unwrap().view(), Some("gone"));
+        assert_eq!(decide("/mcp").await.unwrap(), Audience::default());
     }
 }

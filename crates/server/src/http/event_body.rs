@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{EventId, NextEvent, Reader};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -106,8 +105,7 @@ impl EventBody {
     // HL-09
     pub(crate) fn begin_with_id(mut self) -> Self {
         let StreamReader { session, reader, .. } = &self.reader;
-        let revision = session.revision();
-        if revision.is_some_and(|revision| revision >= Revision::V2025_11_25)
+        if session.accepts_empty_event()
             && let Some(id) = session.with_streams(|streams| streams.begin_event(*reader))
         {
             self.chunks.push_back(Bytes::from(format!("id: {id}\ndata:\n\n")));

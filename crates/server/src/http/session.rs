@@ -200,11 +200,18 @@ impl HttpSession {
         }
     }
 
-    /// Whether a POST can be answered with an event stream from which the host can come back for its
-    /// response. Hosts before 2025-11-25 take a stream that begins with nothing for a broken one.
+    /// Whether a POST may be answered with an event stream, from which the host can come back for its
+    /// response.
     pub(crate) fn can_resume(&self, stream: StreamId) -> bool {
-        self.revision().is_some_and(|revision| revision >= Revision::V2025_11_25)
+        self.kind() == SessionKind::Streamable
+            && self.revision().is_some()
             && self.with_streams(|streams| streams.accepts_stream(stream))
+    }
+
+    /// Whether the host can resume a stream before anything was said on it. Hosts before 2025-11-25 take
+    /// a stream that begins with nothing for a broken one.
+    pub(crate) fn accepts_empty_event(&self) -> bool {
+        self.revision().is_some_and(|revision| revision >= Revision::V2025_11_25)
     }
 
     /// Answers a POST with an event stream.

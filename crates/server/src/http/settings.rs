@@ -127,6 +127,9 @@ impl HttpSettings {
     /// (default: none). They have the header [`RELAYED_PIPE_HEADER`](crate::RELAYED_PIPE_HEADER), and
     /// no headers that repeat their body, which a pipe does not have. Only for a listener that no proxy
     /// is in front of: a proxy may rely on such headers.
+    ///
+    /// A path may name any view then: a host on a pipe cannot select another one when its own was removed. Whoever
+    /// serves the host has to refuse its requests.
     pub fn with_relayed_pipes(mut self) -> Self {
         self.relays_pipes = true;
         self

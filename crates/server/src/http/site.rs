@@ -87,13 +87,15 @@ impl Site {
     }
 
     /// Takes over the settings that can be changed while hosts are served. Sessions of views that are gone
-    /// end.
+    /// end, unless pipes are relayed: the gateway tells their hosts.
     pub(crate) fn reload(&self, next: HttpSettings) {
         self.sessions.admission().limits().set(next.host_limits);
         let next = Arc::new(self.settings().with_reloaded(next, self.checks_host));
         *self.settings.write() = Arc::clone(&next);
-        self.sessions
-            .end_where(|audience| audience.view().is_some_and(|view| !next.views.contains_key(view)));
+        if !next.relays_pipes {
+            let is_gone = |view: &str| !next.views.contains_key(view);
+            self.sessions.end_where(|audience| audience.view().is_some_and(is_gone));
+        }
     }
 
     /// Responds to a request.

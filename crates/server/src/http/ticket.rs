@@ -5,13 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::server::event_streams::{RequestEnd, StreamId};
 use bowline_proto::server::session_journal::{JournalEntry, without_params};
+use bowline_proto::wire::{Message, outgoing, parse_one};
 use bytes::Bytes;
 
 use super::journal::SessionJournal;
 use super::session::HttpSession;
+use crate::given_up::response_lost;
 
 /// Largest POST that is recorded with its params. Of a larger one only the ids and methods are.
 const MAX_RECORDED_BODY: usize = 1024 * 1024;
+/// Largest response that is recorded. In place of a larger one an error is. A store keeps 8 MiB of a session.
+const MAX_RECORDED_RESPONSE: usize = 6 * 1024 * 1024;
 
 /// Ties a request of the host to the stream of its POST. Dropping it ends the request, so that the
 /// POST does not wait for a response that will not come.
@@ -69,6 +73,10 @@ impl PostTicket {
         if self.is_recorded.load(Ordering::Relaxed) || !self.session.can_resume(self.stream) {
             return;
         }
+        if body.trim_ascii_start().starts_with(b"[") {
+            // The entries of a recorded POST are those of one request. Only hosts of 2025-03-26 send batches.
+            return;
+        }
         let body = if body.len() > MAX_RECORDED_BODY { without_params(body) } else { body.clone() };
         if body.len() > MAX_RECORDED_BODY {
             // So many requests in one POST are those of no host that means well.
@@ -77,8 +85,11 @@ impl PostTicket {
         let entry = JournalEntry::Open { stream: self.stream, body };
         if journal.append(&entry).await {
             self.is_recorded.store(true, Ordering::Relaxed);
-            // The host gets an event id only for what is recorded.
-            self.session.begin_stream(self.stream);
+            // The host gets an event id only for what is recorded. An older host gets its first one with the
+            // first message before the response, such as progress.
+            if self.session.accepts_empty_event() {
+                self.session.begin_stream(self.stream);
+            }
         } else {
             // The call is served all the same: its host gets a response unless this process ends too, and
             // with a full disk nothing could be called any more.
@@ -88,9 +99,18 @@ impl PostTicket {
 
     /// Records the response, which is about to be sent.
     pub(crate) fn record_response(&self, data: &Bytes) {
-        if let Some(journal) = self.recorded_in() {
-            journal.append_later(&JournalEntry::Response { stream: self.stream, data: data.clone() });
+        let Some(journal) = self.recorded_in() else { return };
+        let stream = self.stream;
+        if !self.session.with_streams(|streams| streams.is_resumable(stream)) {
+            // The response is all that its POST says, and is sent as JSON.
+            return journal.append_later(&JournalEntry::Closed { stream });
         }
+        let data =
+            if data.len() > MAX_RECORDED_RESPONSE { without_content(data) } else { Some(data.clone()) };
+        journal.append_later(&match data {
+            Some(data) => JournalEntry::Response { stream, data },
+            None => JournalEntry::Closed { stream },
+        });
     }
 
     /// Where the session is recorded, if it is.
@@ -113,6 +133,17 @@ impl PostTicket {
     /// Records that the response was sent.
     pub(crate) fn mark_answered(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the host gets in place of a response that is too large to be recorded, after a restart. `None` if it
+/// is no response.
+fn without_content(response: &Bytes) -> Option<Bytes> {
+    match parse_one(response) {
+        Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
+            Some(outgoing::response(&id, Err(&response_lost())).body())
+        }
+        _ => None,
     }
 }
 

@@ -195,7 +195,9 @@ fn run_slow(arguments: &Value, token: &Value) -> PendingResult {
             )));
         }
     }
-    PendingResult { steps, finish: Box::new(|_| Ok(text_result("done"))) }
+    let bytes = arguments["bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+    let text = bytes.map_or_else(|| "done".to_owned(), |bytes| "x".repeat(bytes));
+    PendingResult { steps, finish: Box::new(move |_| Ok(text_result(&text))) }
 }
 
 /// Returns a result with `isError`.

@@ -80,6 +80,7 @@ async fn serve(relay: Relay, mut supervisor: Supervisor, printer: &Printer) {
     let [is_connected, is_reached] = [(); 2].map(|()| supervisor.is_connected.clone());
     let relay = relay
         .with_initialize_timeout(INITIALIZE_TIMEOUT)
+        .with_resume_wait(RESUME_WAIT)
         .relay_stateless_requests(move |reached| {
             is_reached.send_replace(reached);
         })
@@ -187,8 +188,12 @@ const FIRST_START_WAIT: Duration = Duration::from_secs(2);
 const INITIALIZE_TIMEOUT: Duration = Duration::from_millis(2500);
 /// Added to the longest time limit of a call to a server.
 const CALL_TIMEOUT_MARGIN: Duration = Duration::from_secs(60);
-/// How long a call waits for a daemon that is started again.
-const RECONNECT_WAIT: Duration = Duration::from_secs(30);
+/// How long a call waits for a daemon that is started again. A start that takes longer than
+/// [`START_TIMEOUT`](super::daemon::START_TIMEOUT) counts as failed.
+const RECONNECT_WAIT: Duration = Duration::from_secs(15);
+/// How long the response to an open call is waited for before that, if the daemon does not start. A host
+/// is answered within the sum of both.
+const RESUME_WAIT: Duration = Duration::from_secs(10);
 /// How often the socket is checked while the relay reports no loss.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// How long to wait between two attempts to start the daemon, at first and at most.

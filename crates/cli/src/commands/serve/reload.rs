@@ -3,7 +3,7 @@
 
 mod changed_files;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,9 +114,6 @@ pub(super) struct ReloadTargets {
     pub(super) listener: Option<(HttpControl, SocketKind)>,
     /// The limits of the only host.
     pub(super) host_limits: Option<LimitsControl>,
-    /// The views that were removed from a daemon. Its hosts on stdio cannot select another one, so they
-    /// are told that theirs was removed, rather than that their session does not exist.
-    pub(super) removed_views: BTreeSet<String>,
 }
 
 /// Why the configuration is read again.
@@ -227,13 +224,7 @@ impl Reloader<'_> {
             let http = listen::reloaded_settings(&self.args.listen, settings, (&next.views, *kind));
             http.map(|http| (listener, http)).map_err(|failure| describe(&failure))
         });
-        let mut listener = listener.transpose()?;
-        if let Some((_, http)) = listener.as_mut().filter(|_| self.args.listen.is_daemon()) {
-            let removed = &mut self.targets.removed_views;
-            removed.extend(self.current.views.keys().cloned());
-            removed.retain(|view| !next.views.contains_key(view));
-            *http = removed.iter().fold(http.clone(), |http, view| http.with_view(view, None));
-        }
+        let listener = listener.transpose()?;
         if let Some(host_limits) = &self.targets.host_limits {
             host_limits.set(limits::host_limits(&next.serve.limits));
         }

@@ -30,7 +30,7 @@ fn with_meta(mut params: Value) -> Value {
     params
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
+pub(super) fn call(tool: &str, arguments: Value) -> Value {
     with_meta(json!({"name": tool, "arguments": arguments}))
 }
 
@@ -54,7 +54,7 @@ async fn configure() -> (Context, HttpServer) {
 /// same, until another request decides.
 #[tokio::test]
 async fn gw_10_a_host_on_stdio_chooses_its_era() {
-    let (context, web) = configure().await;
+    let (context, _web) = configure().await;
     let _daemons = Daemons::of(&context);
     for args in [&[][..], &["--alone"]] {
         let mut host = start(&context, args);
@@ -170,7 +170,7 @@ async fn sb_05_a_subscription_on_stdio_outlives_the_daemon() {
 /// its end.
 #[tokio::test]
 async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
-    let (context, web) = configure().await;
+    let (context, _web) = configure().await;
     let _daemons = Daemons::of(&context);
     for args in [&[][..], &["--alone"]] {
         let mut host = start(&context, args);
@@ -188,7 +188,7 @@ async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
 /// A daemon is not idle while it has a host, although the host requests nothing.
 #[tokio::test]
 async fn a_silent_host_without_a_session_keeps_the_daemon() {
-    let (context, web) = configure().await;
+    let (context, _web) = configure().await;
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     result_text(&host.request("tools/call", call("lookup", json!({}))).await);

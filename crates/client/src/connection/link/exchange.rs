@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::resume::{ResumeState, is_temporary, retry_after};
 use super::wire::Wire;
+use crate::clock;
 use crate::connection::Connection;
 use crate::connection::login::{LoginMode, auth_refusal};
 
@@ -32,6 +33,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) wire: &'a Wire,
     pub(crate) id: u64,
     pub(crate) era: Era,
+    /// How long a broken stream is resumed without any progress. `None`: as long as the call may take.
+    pub(crate) resume_wait: Option<Duration>,
 }
 
 impl Exchange<'_> {
@@ -132,11 +135,13 @@ impl Exchange<'_> {
                     Err(fault) => break fault,
                 }
             };
+            resume.record_break(clock::now(), self.resume_wait);
             // Rare and large: boxed to keep it out of the future of every call.
             events = match Box::pin(self.resume_stream(&mut resume, headers, ended)).await {
                 Ok(events) => events,
                 Err(fault) => return Reply::Fault(fault),
             };
+            resume.record_open(clock::now());
         }
     }
 
@@ -153,9 +158,14 @@ impl Exchange<'_> {
         let mut asked_wait = Duration::ZERO;
         loop {
             // Without event ids there is nothing to resume from. The call's deadline limits the
-            // attempts.
+            // attempts as well.
             let Some(last) = resume.last_id.clone() else { return Err(ended) };
-            sleep(resume.next_delay().max(asked_wait)).await;
+            let delay = resume.next_delay().max(asked_wait);
+            let left = self.resume_wait.map_or(delay, |wait| resume.time_left(clock::now(), wait));
+            if left.is_zero() {
+                return Err(ended);
+            }
+            sleep(delay.min(left)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
             let generation = self.connection.login.credentials_generation();

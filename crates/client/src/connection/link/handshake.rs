@@ -85,7 +85,8 @@ impl Handshake {
             NegotiationMessage::Discover(_) => Era::Modern,
             _ => Era::Legacy,
         };
-        let exchange = Exchange { connection, link, wire: &self.wire, id: self.id, era };
+        let (wire, id) = (&self.wire, self.id);
+        let exchange = Exchange { connection, link, wire, id, era, resume_wait: None };
         let reply = match self.message {
             NegotiationMessage::Initialize(_) => {
                 exchange.run_initialize(self.frame.body(), &headers, &self.session).await

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_proto::fault::Recovery;
 use bowline_proto::frame::sse;
@@ -17,6 +17,10 @@ pub(crate) struct ResumeState {
     attempts_without_progress: u32,
     /// Hashes of the event ids seen so far: a replayed event is no progress.
     seen_ids: HashSet<u64>,
+    /// When the stream was opened again.
+    opened_at: Option<Instant>,
+    /// When the stream broke for the first time since its last progress.
+    stalled_at: Option<Instant>,
 }
 
 impl From<HeaderValue> for ResumeState {
@@ -33,6 +37,7 @@ impl ResumeState {
             id.hash(&mut hasher);
             if self.seen_ids.len() < MAX_SEEN_IDS && self.seen_ids.insert(hasher.finish()) {
                 self.attempts_without_progress = 0;
+                self.stalled_at = None;
             }
             // An id that is no valid header value cannot be sent back; an empty one means "none".
             self.last_id = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
@@ -44,6 +49,27 @@ impl ResumeState {
         if self.last_id.is_none() && !event.data.is_empty() {
             self.attempts_without_progress = 0;
         }
+    }
+
+    /// Records that the stream was opened again.
+    pub(crate) fn record_open(&mut self, now: Instant) {
+        self.opened_at = Some(now);
+    }
+
+    /// Records that the stream broke. One that was open for as long as it may be resumed was in order, though
+    /// nothing came; one that breaks at once again and again is not.
+    pub(crate) fn record_break(&mut self, now: Instant, resume_wait: Option<Duration>) {
+        let open = self.opened_at.map(|at| now.saturating_duration_since(at));
+        if open.zip(resume_wait).is_some_and(|(open, wait)| open >= wait) {
+            self.stalled_at = None;
+        }
+        self.stalled_at.get_or_insert(now);
+    }
+
+    /// How much is left of the time for which the stream may be resumed without progress.
+    pub(crate) fn time_left(&self, now: Instant, wait: Duration) -> Duration {
+        let stalled = self.stalled_at.map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+        wait.saturating_sub(stalled)
     }
 
     /// Resets the backoff after a stream that stayed open for a while.
@@ -119,6 +145,27 @@ mod tests {
         assert_eq!(waits[19], MAX_RETRY_DELAY);
         resume.reset_backoff();
         assert_eq!(resume.next_delay(), MIN_RETRY_DELAY);
+    }
+
+    #[test]
+    fn a_stream_without_progress_is_resumed_for_a_bounded_time() {
+        let (wait, start) = (Duration::from_secs(10), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut resume = ResumeState::default();
+        resume.record_break(at(100), Some(wait));
+        assert_eq!(resume.time_left(at(104), wait), Duration::from_secs(6));
+        // It breaks at once again.
+        resume.record_open(at(105));
+        resume.record_break(at(106), Some(wait));
+        assert_eq!(resume.time_left(at(110), wait), Duration::ZERO);
+        // It was open for long, though nothing came.
+        resume.record_open(at(106));
+        resume.record_break(at(116), Some(wait));
+        assert_eq!(resume.time_left(at(117), wait), Duration::from_secs(9));
+        // Something new came.
+        resume.record_event(&event("1", "{}", None));
+        resume.record_break(at(120), Some(wait));
+        assert_eq!(resume.time_left(at(120), wait), wait);
     }
 
     /// Replayed events do not count as progress, in whatever order.

@@ -71,7 +71,8 @@ impl Connection {
             Wire::Pipe(writer) => listen_on_pipe(writer, &frame, &opened, ending).await,
             Wire::Http { link, headers } => {
                 let headers = self.lists.call_headers(&live, headers, method::LISTEN, Some(&params));
-                let exchange = Exchange { connection: &self, link, wire: &live.wire, id, era: Era::Modern };
+                let (connection, wire, era) = (&self, &live.wire, Era::Modern);
+                let exchange = Exchange { connection, link, wire, id, era, resume_wait: None };
                 let generation = self.login.credentials_generation();
                 let reply = tokio::select! {
                     biased;

@@ -24,9 +24,13 @@ impl<W> EventStreams<W> {
     /// must be greater than every number that the host was given.
     ///
     /// The host may resume each stream from whatever event it has seen last. It gets all responses
-    /// that it may not have seen, and what is sent from now on.
+    /// that it may not have seen, and what is sent from now on. The log has room for all of these
+    /// responses, also if they are larger than `limits` allow: they were recorded so that the host gets
+    /// them.
     pub fn restore(limits: LogLimits, base: u64, posts: impl IntoIterator<Item = RestoredStream>) -> Self {
-        let mut streams = Self::new(limits);
+        let posts: Vec<_> = posts.into_iter().collect();
+        let recorded = posts.iter().flat_map(|post| &post.responses).map(Bytes::len).sum();
+        let mut streams = Self::new(LogLimits { bytes: limits.bytes.max(recorded), ..limits });
         streams.next_stream = base;
         streams.streams = BTreeMap::from([(StreamId::STANDALONE, EventStream::beginning_at(base, None))]);
         for RestoredStream { stream, unanswered, responses } in posts {

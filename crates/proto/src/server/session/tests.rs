@@ -141,7 +141,7 @@ fn cn_03_modern_requests_are_canceled_by_a_notification() {
         Action::Ignore(IgnoreReason::DuplicateId(Id::Int(1)))
     );
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(tell(&mut session, cancel), Action::Cancel(10));
+    assert_eq!(tell(&mut session, cancel), Action::Cancel { task: 10, reason: None });
     assert_eq!(tell(&mut session, cancel), Action::Ignore(IgnoreReason::UnknownRequest));
     assert!(session.respond(first, &Id::Int(1), Ok(&Json::empty_object())).is_none());
 }
@@ -192,7 +192,7 @@ fn cancellations_reach_what_serves_the_request() {
     let second = key(request(&mut session, "2", "tools/call"));
     session.attach(second, 20);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
-    assert_eq!(tell(&mut session, cancel), Action::Cancel(20));
+    assert_eq!(tell(&mut session, cancel), Action::Cancel { task: 20, reason: None });
     assert_eq!(tell(&mut session, cancel), Action::Ignore(IgnoreReason::UnknownRequest));
     assert!(session.respond(second, &Id::Int(2), Ok(&Json::empty_object())).is_none());
     assert!(session.respond(first, &Id::Int(1), Ok(&Json::empty_object())).is_some());
@@ -220,7 +220,29 @@ fn cn_03_an_escaped_id_names_the_same_request() {
     let duplicate = request(&mut session, r#""éa""#, "tools/call");
     assert!(matches!(duplicate, Action::Ignore(IgnoreReason::DuplicateId(_))), "{duplicate:?}");
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"é\u0061"}}"#;
-    assert_eq!(tell(&mut session, cancel), Action::Cancel(10));
+    assert_eq!(tell(&mut session, cancel), Action::Cancel { task: 10, reason: None });
+}
+
+/// CN-01: the reason of the host is passed on, as far as it is a text of bounded length.
+#[test]
+fn cn_01_a_cancellation_has_the_reason_of_the_host() {
+    let long = "é".repeat(MAX_CANCEL_REASON_CHARS);
+    for (reason, expected) in [
+        (r#""enough""#.to_owned(), Some("enough")),
+        (format!(r#""{long}""#), Some(&*long)),
+        (format!(r#""{long}x""#), Some(&*long)),
+        (r#""""#.to_owned(), None),
+        ("7".to_owned(), None),
+    ] {
+        let mut session = ready();
+        let open = key(request(&mut session, "1", "tools/call"));
+        session.attach(open, 10);
+        let cancel = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":1,"reason":{reason}}}}}"#
+        );
+        let reason = expected.map(str::to_owned);
+        assert_eq!(tell(&mut session, &cancel), Action::Cancel { task: 10, reason });
+    }
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl SimServer {
                     world.tally.note("call: waited for its turn");
                 }
             }
-            Action::Cancel(call) => {
+            Action::Cancel { task: call, .. } => {
                 let key = self.calls[&call];
                 if self.session.turn(key).is_none() {
                     world.tally.note("call: canceled while it waited");
