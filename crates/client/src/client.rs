@@ -1,5 +1,7 @@
 //! [`Client`], the handle of one connection, and its [`Builder`].
 
+mod start;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +22,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
-use crate::client_capabilities;
 use crate::connection::{
-    CallMeter, CallOptions, ClientDeclaration, Connection, ConnectionSetup, DEFAULT_LIST_CHANGE_DELAY,
-    Driver, LiveLink, MAX_MESSAGE_BYTES, PromptClock, Target, Tracer,
+    CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, MAX_MESSAGE_BYTES, PromptClock,
+    Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -535,58 +536,6 @@ impl Builder {
             .start(Target::Io(Some(streams)), None, Arc::default())?
             .ready_or_close()
             .await
-    }
-
-    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Result<Client> {
-        let Self {
-            server,
-            client_info,
-            handler,
-            records,
-            watchdog,
-            era,
-            cache,
-            tracer,
-            layers,
-            list_change_delay,
-            tasks,
-            session,
-            auth: _,
-            via: _,
-        } = self;
-        let server = server?;
-        let capabilities = handler.capabilities();
-        let modern = client_capabilities::for_modern_server(&capabilities, tasks);
-        let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
-        let (connection, driver) = Driver::new(ConnectionSetup {
-            server,
-            target,
-            process_records: records,
-            watchdog,
-            preferred_era: era,
-            negotiation_cache: cache,
-            declaration: identity,
-            handler,
-            tracer,
-            layers: layers.into(),
-            list_change_delay,
-            saved_session: session,
-            auth,
-            prompt_clock: asking,
-        });
-        let ended = CancellationToken::new();
-        let guard = ended.clone().drop_guard();
-        tokio::spawn(async move {
-            driver.run().await;
-            drop(guard);
-        });
-        if let Some(changes) = connection.inbound.handler.roots_changed() {
-            let (watching, ended) = (Box::pin(Arc::clone(&connection).watch_roots(changes)), ended.clone());
-            tokio::spawn(async move { ended.run_until_cancelled(watching).await });
-        }
-        let client = Client { inner: Arc::new(Inner { connection, ended }) };
-        client.connection().engine.send_command(Command::Connect);
-        Ok(client)
     }
 }
 
