@@ -218,6 +218,11 @@ fn lost_call(cause: &str, why: &str) -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
 }
 
+/// The response to a call whose server says that it is a task, in a way that nobody can use.
+pub(crate) fn unusable_task(server: &str, defect: &dyn std::fmt::Display) -> RpcError {
+    lost_call("protocol", &format!("`{server}` has made the call a task that cannot be used: {defect}"))
+}
+
 /// The response to a request of 2026-07-28 by a host that has to begin a session.
 pub(crate) fn handshake_required() -> RpcError {
     let legacy = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy);

@@ -1,10 +1,13 @@
 //! [`HostRoots`]: the folders that a host works in, as far as they are known.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline::Json;
 use bowline_transport::percent_decode_lossy;
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The folders of one host.
 #[derive(Debug, Default)]
@@ -12,6 +15,8 @@ pub(crate) struct HostRoots {
     state: watch::Sender<State>,
     /// Held while the host is asked.
     asking: tokio::sync::Mutex<()>,
+    /// When the host left a question unanswered.
+    silent_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +54,17 @@ impl HostRoots {
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.state.borrow();
         state.is_outdated || state.folders.is_none()
+    }
+
+    /// Whether the host may be asked: not soon after it left a question unanswered, so that its requests do
+    /// not all wait.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.silent_since.lock().is_none_or(|since| since.elapsed() >= SILENT_TIME)
+    }
+
+    /// Takes note that the host left a question unanswered.
+    pub(crate) fn record_silence(&self) {
+        *self.silent_since.lock() = Some(Instant::now());
     }
 
     /// Waits until the folders are known.
@@ -91,6 +107,8 @@ fn folder_of(uri: &str) -> Option<Box<str>> {
     path.starts_with('/').then(|| percent_decode_lossy(path).into())
 }
 
+/// How long a host that left a question unanswered is not asked again.
+const SILENT_TIME: Duration = Duration::from_secs(30);
 /// Most roots of a host that are looked at.
 const MAX_ROOTS: usize = 100;
 

@@ -10,7 +10,7 @@ use bowline_settings::{ConfigEditor, EntryValue};
 use serde_json::json;
 
 use self::new_server::{EnvValue, NewServer};
-use super::entries::own_file;
+use super::entries::{own_file, take_turn};
 use crate::args::AddArgs;
 use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
@@ -25,14 +25,8 @@ use crate::suggested_command::shell_quote;
 pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     let (replace, no_check, yes) = (args.replace, args.no_check, args.yes);
     let new = NewServer::from_args(args)?;
-    let mut editor = ConfigEditor::open(own_file(settings)?)?;
+    let mut editor = open_for(&new.name, replace, settings)?;
     let path = editor.path().display().to_string();
-    if editor.has_server(&new.name) && !replace {
-        return Err(Failure::usage_hint(
-            format!("there is a server named `{}` in {path}", new.name),
-            "choose another NAME, or use --replace",
-        ));
-    }
     if new.is_package && !yes && !no_check {
         approve(&new, settings).await?;
     }
@@ -49,6 +43,10 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
         }
         Some(checked?)
     };
+    // Others may have changed the file meanwhile, which must not be lost.
+    let _turn = take_turn(settings).await?;
+    let mut editor = open_for(&new.name, replace, settings)?;
+    editor.set_server(&new.name, &entry);
     editor.save()?;
     if printer.is_json() {
         let offered = offered.as_ref().map(Offered::to_json);
@@ -60,6 +58,18 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     }
     printer.note(&format!("added `{}` to {path}; see `bowline tools {}`", new.name, new.name));
     Ok(Exit::Ok)
+}
+
+/// Opens the configuration file, if this entry may be added to it.
+fn open_for(name: &str, replace: bool, settings: &Settings) -> Outcome<ConfigEditor> {
+    let editor = ConfigEditor::open(own_file(settings)?)?;
+    if editor.has_server(name) && !replace {
+        return Err(Failure::usage_hint(
+            format!("there is a server named `{name}` in {}", editor.path().display()),
+            "choose another NAME, or use --replace",
+        ));
+    }
+    Ok(editor)
 }
 
 /// Asks whether the command of a package may be started.

@@ -1,11 +1,12 @@
 //! Implements `bowline remove|enable|disable|list|edit`: the entries of configuration files.
 
+use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use bowline::Server;
 use bowline::config::Source;
 use bowline_config::{closest_name, parse_partial};
-use bowline_settings::{ConfigEditor, ConfigFiles};
+use bowline_settings::{ConfigEditor, ConfigFiles, private_folder};
 use serde_json::json;
 
 use crate::args::{RemoveArgs, ToggleArgs};
@@ -27,39 +28,70 @@ pub(super) fn own_file(settings: &Settings) -> Outcome<&Path> {
     })
 }
 
-pub(super) fn remove(args: &RemoveArgs, settings: &Settings) -> Outcome {
-    change(&args.names, settings, "removed", ConfigEditor::remove_server)
+pub(super) async fn remove(args: &RemoveArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "removed", ConfigEditor::remove_server).await
 }
 
-pub(super) fn enable(args: &ToggleArgs, settings: &Settings) -> Outcome {
-    change(&args.names, settings, "enabled", |editor, name| editor.set_enabled(name, true))
+pub(super) async fn enable(args: &ToggleArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "enabled", |editor, name| editor.set_enabled(name, true)).await
 }
 
-pub(super) fn disable(args: &ToggleArgs, settings: &Settings) -> Outcome {
-    change(&args.names, settings, "disabled", |editor, name| editor.set_enabled(name, false))
+pub(super) async fn disable(args: &ToggleArgs, settings: &Settings) -> Outcome {
+    change(&args.names, settings, "disabled", |editor, name| editor.set_enabled(name, false)).await
+}
+
+/// Waits for the turn of this process to change configuration files: two changes at the same time would
+/// lose one of them. The turn ends when the file is dropped. Without a folder to wait in there is none.
+pub(super) async fn take_turn(settings: &Settings) -> Outcome<Option<File>> {
+    let Some(folder) = settings.state() else { return Ok(None) };
+    let path = folder.join("config.lock");
+    let taking = move || {
+        private_folder::create_folder(&folder)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    let taken = tokio::task::spawn_blocking(taking).await.map_err(std::io::Error::other).flatten();
+    taken.map(Some).map_err(|error: std::io::Error| {
+        let why = env::describe_io_error(&error);
+        Failure::usage(format!("the configuration cannot be changed: {why}"))
+    })
 }
 
 /// Changes entries. If one of them does not exist, nothing is changed.
-fn change(
+async fn change(
     names: &[String],
     settings: &Settings,
     done: &str,
     act: impl Fn(&mut ConfigEditor, &str) -> bool,
 ) -> Outcome {
+    let _turn = take_turn(settings).await?;
     let mut editor = ConfigEditor::open(own_file(settings)?)?;
     let path = editor.path().display().to_string();
+    let before = problems(&editor, settings);
     for name in names {
         if !act(&mut editor, name) {
             return Err(unknown_entry(name, &path, settings));
         }
     }
     editor.save()?;
+    // A view may name a server that is no longer there.
+    for problem in problems(&editor, settings).iter().filter(|problem| !before.contains(problem)) {
+        settings.printer.note(&format!("now there is a problem: {problem}"));
+    }
     if settings.printer.is_json() {
         settings.printer.write_json(&json!({ "path": path, done: names }).to_string())?;
     }
     let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     settings.printer.note(&format!("{done} {} in {path}", listed.join(", ")));
     Ok(Exit::Ok)
+}
+
+/// What is wrong with the file, apart from where.
+fn problems(editor: &ConfigEditor, settings: &Settings) -> Vec<String> {
+    let (_, errors) = parse_partial(&Source::new(editor.path(), editor.text()), &*settings.env);
+    let problems = errors.map(|errors| errors.problems().to_vec()).unwrap_or_default();
+    problems.iter().map(|problem| format!("{}: {}", problem.key, problem.message)).collect()
 }
 
 fn unknown_entry(name: &str, path: &str, settings: &Settings) -> Failure {

@@ -149,6 +149,34 @@ async fn variables_are_taken_from_the_environment() {
     assert_eq!(config(&context).unwrap(), expected);
 }
 
+/// Changes at the same time are made one after the other, and none is lost.
+#[tokio::test]
+async fn entries_are_added_at_the_same_time() {
+    let context = Context::new();
+    let added: Vec<_> = (0..10)
+        .map(|n| {
+            let (name, url) = (format!("s{n}"), format!("http://127.0.0.1:9/{n}"));
+            context.bowline(["add", "--no-check", &name, &url]).spawn().unwrap()
+        })
+        .collect();
+    for mut child in added {
+        assert!(child.wait().unwrap().success());
+    }
+    let text = config(&context).unwrap();
+    assert!((0..10).all(|n| text.contains(&format!("[servers.s{n}]\n"))), "{text}");
+}
+
+/// A view that names a server which is gone is not served, so that is said.
+#[tokio::test]
+async fn a_problem_that_a_change_makes_is_said() {
+    let context = Context::new();
+    let views = "[views.v]\nservers = ['a']\n";
+    context.user_config(&format!("[servers.a]\nurl = 'http://h/'\n[servers.b]\nurl = 'http://h/'\n{views}"));
+    let removed = context.run(context.bowline(["remove", "a"]));
+    assert!(removed.starts_with("exit: 0\n"), "{removed}");
+    assert!(removed.contains("note: now there is a problem: views.v.servers"), "{removed}");
+}
+
 #[tokio::test]
 async fn entries_are_listed_disabled_enabled_and_removed() {
     let context = Context::new();

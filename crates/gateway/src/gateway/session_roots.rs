@@ -12,7 +12,7 @@ use super::session::HostSession;
 use super::upstream::Upstreams;
 
 /// How long a request waits for the roots of its host. Without them it finds nothing.
-const ROOTS_WAIT: Duration = Duration::from_secs(2);
+const ROOTS_WAIT: Duration = Duration::from_secs(10);
 /// How long what an earlier process knew of the host waits for its roots.
 const RESTORED_ROOTS_WAIT: Duration = Duration::from_secs(60);
 
@@ -26,10 +26,14 @@ impl HostSession {
             let _ = timeout(RESTORED_ROOTS_WAIT, roots.wait_until_known()).await;
             return;
         }
+        if !roots.may_ask() {
+            return;
+        }
         let nothing = Json::empty_object();
         let ask = async { request.send_request(method::ROOTS_LIST, &nothing).await.ok() };
         if timeout(ROOTS_WAIT, roots.ask(ask)).await.is_err() {
-            tracing::info!("the host did not say in time which roots it has");
+            tracing::warn!("the host did not say in time which roots it has");
+            roots.record_silence();
         }
         upstreams.follow_roots();
     }

@@ -470,7 +470,7 @@ impl PollPace {
 /// Minimum interval between polls, even if the server asks for a shorter one.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum interval between polls, even if the server asks for a longer one.
-const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// First interval between polls if the server names none.
 const INITIAL_POLL_ESTIMATE: Duration = Duration::from_millis(500);
 /// Maximum interval between polls if the server names none.

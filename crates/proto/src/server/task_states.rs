@@ -6,7 +6,7 @@
 // GW-14, GW-16
 
 use crate::wire::object::Edit;
-use crate::wire::view::{InputRequests, ResultType, Task, TaskDialect, TaskStatus, result_type};
+use crate::wire::view::{InputRequests, ResultType, Task, TaskDialect, TaskStatus, ViewError, result_type};
 use crate::wire::{Json, RpcError, meta};
 
 /// What a task waits for or has come to, beside its status. In the extension it is a part of the
@@ -22,11 +22,15 @@ pub enum TaskDetail {
 }
 
 /// The task that a call became, if its answer says so. `None` if it is a result of the call.
-pub fn created_task(answer: &Json) -> Option<Task> {
+///
+/// # Errors
+/// It says that it is a task and is none that can be used.
+// TN-03
+pub fn created_task(answer: &Json) -> Result<Option<Task>, ViewError> {
     match result_type(answer) {
-        ResultType::Task => Task::decode_created(answer, TaskDialect::Extension).ok(),
-        ResultType::Complete => Task::decode_created(answer, TaskDialect::Experiment).ok(),
-        _ => None,
+        ResultType::Task => Task::decode_created(answer, TaskDialect::Extension).map(Some),
+        ResultType::Complete => Ok(Task::decode_created(answer, TaskDialect::Experiment).ok()),
+        _ => Ok(None),
     }
 }
 

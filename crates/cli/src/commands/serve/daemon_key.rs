@@ -50,6 +50,14 @@ impl DaemonKey {
     }
 }
 
+/// What processes with the same servers and views have in common, whatever their variables are.
+pub(super) fn fingerprint(servers: &[Server], views: &ViewMap) -> String {
+    let mut hasher = KeyHasher(Context::new(&SHA256));
+    servers.hash(&mut hasher);
+    views.hash(&mut hasher);
+    DaemonKey(hasher.finish()).to_string()
+}
+
 /// 16 hexadecimal digits.
 impl fmt::Display for DaemonKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use bowline::types::Tool;
 use crate::arguments::{Parameter, read_parameters};
 use crate::commands::list::tool_hints;
 use crate::print::table::{Table, flatten_text, wrap};
-use crate::print::text_width::display_width;
+use crate::print::text_width::{display_width, truncate};
 use crate::print::{FAINT, NAME, Printer, escape};
 
 /// How far what follows the name of a tool is indented.
@@ -59,8 +59,10 @@ enum Kind {
 /// Draws one tool: its name and parameters, and below what it does.
 fn draw(tool: &Tool, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
     let name = flatten_text(&tool.name);
-    let mut out = paint(Kind::Name, &name);
-    let lines = signature_lines(&read_parameters(&tool.input_schema), display_width(&name), width);
+    let name_lines = wrap(&name, width);
+    let mut out = name_lines.iter().map(|line| paint(Kind::Name, line)).collect::<Vec<_>>().join("\n");
+    let used = name_lines.last().map_or(0, |line| display_width(line));
+    let lines = signature_lines(&read_parameters(&tool.input_schema), used, width);
     for (at, line) in lines.iter().enumerate() {
         if at > 0 {
             out.push('\n');
@@ -93,6 +95,7 @@ fn signature_lines(parameters: &[Parameter], name_width: usize, width: usize) ->
     let mut used = name_width;
     for (at, parameter) in parameters.iter().enumerate() {
         let word = escape::line(&parameter.to_string()).into_owned();
+        let word = truncate(&word, width.saturating_sub(INDENT));
         let left = parameters.len() - at;
         // Room for what is said about the rest, on the last line.
         let rest = if lines.len() == MAX_SIGNATURE_LINES && left > 1 { REST_WIDTH } else { 0 };
@@ -190,6 +193,19 @@ many key10=<text> [key11=<text>] [key12=<text>]
 "
         );
         assert!(drawn.lines().all(|line| display_width(line) <= 60));
+    }
+
+    #[test]
+    fn long_words_fit() {
+        let (name, values) = ("n".repeat(70), ["v".repeat(50), "w".repeat(50)]);
+        let tool =
+            serde_json::json!({"name": name, "inputSchema": {"properties": {"key": {"enum": values}}}});
+        let drawn = drawn(&tool.to_string(), 40);
+        assert!(
+            drawn.starts_with(&format!("{}\n{}\n    [key=vvv", "n".repeat(40), "n".repeat(30))),
+            "{drawn}"
+        );
+        assert!(drawn.lines().all(|line| display_width(line) <= 40), "{drawn}");
     }
 
     /// What is required is never left out.

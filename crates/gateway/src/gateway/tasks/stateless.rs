@@ -40,7 +40,9 @@ impl TaskIssuer {
         answer: Json,
     ) -> HandlerResult {
         let server = &upstream.server.config.name;
-        let Some(created) = created_task(&answer) else {
+        let created =
+            created_task(&answer).map_err(|defect| crate::error_response::unusable_task(server, &defect))?;
+        let Some(created) = created else {
             return Ok(with_exposed_uris(answer, snapshot, server));
         };
         let task = self.gateway.tasks.expose(&self.audience, server, &created)?;

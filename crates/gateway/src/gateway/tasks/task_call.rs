@@ -84,7 +84,9 @@ impl CallOrigin for TaskCall<'_> {
             (used.upstream.session().cloned(), used.upstream.server.config.timeouts.max);
         let kind = CallKind::Task { ttl: self.ttl };
         let answer = forward_call(&self.open, used, snapshot, (method, params), kind).await?;
-        let (task, state) = match created_task(&answer) {
+        let created =
+            created_task(&answer).map_err(|defect| crate::error_response::unusable_task(&server, &defect))?;
+        let (task, state) = match created {
             Some(created) => {
                 let task = self.tasks().expose(&self.audience, &server, &created)?;
                 if let Some(session) = session {

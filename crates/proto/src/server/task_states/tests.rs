@@ -120,9 +120,14 @@ fn answers_of_servers_show_whether_a_call_became_a_task() {
         (json!({"content": [], "task": {"id": 1}}), None),
         (extension("working"), None),
     ] {
-        let created = created_task(&Json::encode(&answer).unwrap());
+        let created = created_task(&Json::encode(&answer).unwrap()).unwrap();
         assert_eq!(created.map(|task| task.dialect), dialect, "{answer}");
     }
+    // TN-03: what says that it is a task, and is none, is not passed on.
+    let mut without_status = extension("working");
+    without_status["resultType"] = json!("task");
+    without_status.as_object_mut().unwrap().remove("status");
+    assert!(created_task(&Json::encode(&without_status).unwrap()).is_err());
 }
 
 /// TA-04: messages within a task name it, by the id that their reader knows.
