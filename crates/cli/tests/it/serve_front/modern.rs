@@ -130,7 +130,8 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
         assert_eq!(sent.iter().filter(|received| received.tool() == Some(tool)).count(), expected);
     }
     // What was not sent waits for the daemon, whatever its effects.
-    daemons.kill();
+    let killed = daemons.kill();
+    wait_until(|| !daemons.all().contains(&killed)).await;
     assert_eq!(result_text(&host.request("tools/call", call("counter", json!({}))).await), "1");
     assert_eq!(host.close().await.status.code(), Some(0));
 }
