@@ -89,7 +89,6 @@ pub struct GatewayBuilder {
     login_command: Arc<LoginCommands>,
     task_key: Option<TaskKey>,
     fingerprint: Option<String>,
-    serves_fronts: bool,
 }
 
 type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
@@ -126,7 +125,6 @@ impl Gateway {
             login_command: Arc::new(|_: &Server, _: &[String]| None),
             task_key: None,
             fingerprint: None,
-            serves_fronts: false,
         }
     }
 
@@ -314,14 +312,6 @@ impl GatewayBuilder {
         self
     }
 
-    /// Says that all hosts are processes of this machine that relay their own host on stdin and stdout. Each of them
-    /// counts as one on stdin and stdout of this process.
-    #[must_use]
-    pub fn serves_fronts(mut self) -> Self {
-        self.serves_fronts = true;
-        self
-    }
-
     /// Creates the gateway. It connects to nothing before a host comes.
     ///
     /// # Panics
@@ -339,7 +329,7 @@ impl GatewayBuilder {
             observer: self.observer,
             login_command: self.login_command,
             tasks: Tasks::new(task_key),
-            gateway_id: GatewayId::new(self.fingerprint, self.serves_fronts),
+            gateway_id: GatewayId::new(self.fingerprint),
         }))
     }
 }

@@ -193,7 +193,6 @@ fn build_gateway(
     let builder = task_key.into_iter().fold(builder, GatewayBuilder::task_key);
     #[cfg(unix)]
     let builder = builder.fingerprint(daemon_key::fingerprint(servers, views));
-    let builder = if args.listen.is_daemon() { builder.serves_fronts() } else { builder };
     let builder = views.iter().fold(builder, |builder, (name, view)| builder.view(name, view.clone()));
     match catalog {
         Some(folder) => builder.catalog_cache(FolderCatalog::new(folder)).build(),

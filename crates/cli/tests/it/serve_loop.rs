@@ -115,6 +115,26 @@ async fn a_daemon_that_starts_its_own_front_fails_that_server() {
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 
+/// The variables of the two processes may differ: servers are started with few of them.
+#[tokio::test]
+async fn a_gateway_with_other_variables_than_its_server_fails_that_server() {
+    for args in [&["serve", "--stdio"][..], &["serve", "--stdio", "--alone"]] {
+        let context = Context::new();
+        let (daemons, one) = (Daemons::of(&context), server("echo").await);
+        context.user_config(&format!("{}{}", own_entry("me", &context, args), http_entry("one", &one)));
+        for own in [&["serve", "--stdio"][..], &["serve", "--stdio", "--alone"]] {
+            let mut command = context.bowline(own);
+            command.env("BOWLINE_LOG", "error").env("LANG", "C");
+            let mut host = Host::start_initialized(command).await;
+            let reason = stale_reason(&mut host, "me").await;
+            assert!(reason.contains(LOOP), "{reason}");
+            assert_eq!(tools(&mut host).await, ["echo"]);
+            assert_eq!(host.close().await.status.code(), Some(0));
+        }
+        assert_eq!(daemons.all().len(), 1);
+    }
+}
+
 /// Two gateways that are servers of each other both serve what the other one has of its own.
 #[tokio::test]
 async fn gateways_in_a_circle_serve_their_other_servers() {

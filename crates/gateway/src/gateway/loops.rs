@@ -13,8 +13,6 @@ pub(super) struct GatewayId {
     /// What all processes with this configuration have in common. Only processes are told: on another machine, the
     /// same configuration may lead elsewhere.
     fingerprint: Option<String>,
-    /// Whether hosts over HTTP are processes of this machine, each in front of a host on a pipe.
-    serves_fronts: bool,
 }
 
 /// How a host is connected to the gateway.
@@ -27,15 +25,14 @@ pub(super) enum HostPosition {
 }
 
 impl GatewayId {
-    pub(super) fn new(fingerprint: Option<String>, serves_fronts: bool) -> Self {
-        Self { instance: format!("{:032x}", fastrand::u128(..)), fingerprint, serves_fronts }
+    pub(super) fn new(fingerprint: Option<String>) -> Self {
+        Self { instance: format!("{:032x}", fastrand::u128(..)), fingerprint }
     }
 
     /// Refuses a host that has passed this gateway already, or too many others.
     pub(super) fn check(&self, via: &Via, position: HostPosition) -> Result<(), RpcError> {
         let is_copy = || {
-            let is_on_pipe = self.serves_fronts || position == HostPosition::Pipe;
-            let fingerprint = self.fingerprint.as_deref().filter(|_| is_on_pipe);
+            let fingerprint = self.fingerprint.as_deref().filter(|_| position == HostPosition::Pipe);
             fingerprint.is_some_and(|fingerprint| via.contains(fingerprint))
         };
         if via.contains(&self.instance) || is_copy() {
@@ -67,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_gateway_finds_itself_and_its_copies_and_lets_others_pass() {
-        let (gateway, other) = (GatewayId::new(Some("f".into()), false), GatewayId::new(Some("f".into()), false));
+        let (gateway, other) = (GatewayId::new(Some("f".into())), GatewayId::new(Some("f".into())));
         let http = Server::http("s", "http://h/").build().unwrap();
         let stdio = Server::stdio("s", "x").build().unwrap();
         let (over_http, to_process) =
@@ -84,7 +81,7 @@ mod tests {
         let mut long = Via::default();
         while !long.is_full() {
             gateway.check(&long, HostPosition::Network).unwrap();
-            long = GatewayId::new(None, false).extend(&long, &http);
+            long = GatewayId::new(None).extend(&long, &http);
         }
         gateway.check(&long, HostPosition::Network).unwrap_err();
     }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::daemon::{Daemon, StartFailure, StartOutcome};
-use super::daemon_key::DaemonKey;
+use super::daemon_key::{self, DaemonKey};
 use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::commands::serving::{LoginCommands, Serving};
@@ -37,7 +37,7 @@ pub(super) async fn run(
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let key = DaemonKey::new(args, settings, (servers, views));
-    if settings.passed_gateways().contains(&key.to_string()) {
+    if settings.passed_gateways().contains(&daemon_key::fingerprint(servers, views)) {
         // It was started by a gateway of the same configuration, which would start it again and again. The gateway
         // of this process refuses the host, and says why.
         return FrontOutcome::NoDaemon;

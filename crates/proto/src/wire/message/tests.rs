@@ -189,7 +189,7 @@ fn st_02_a_log_record_in_the_shape_of_a_message_is_none() {
 fn bm_01_batches_from_2025_03_26() {
     let mut all = Vec::new();
     parse(&Bytes::from_static(br#" [{"id":1,"result":1},{"jsonrpc":"2.0","id":2},{"method":"x"}]"#), |one| {
-        all.push(one)
+        all.push(one);
     });
     assert!(matches!(all[0], Ok(Message::Result { .. })));
     assert!(matches!(all[1], Err(MalformedMessage { id: Some(Id::Int(2)), .. })));
