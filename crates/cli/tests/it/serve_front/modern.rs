@@ -22,7 +22,7 @@ fn start(context: &Context, args: &[&str]) -> Host {
 }
 
 /// The params with what each request of such a host says about it.
-fn with_meta(mut params: Value) -> Value {
+pub(super) fn with_meta(mut params: Value) -> Value {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
     meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"form": {}}});
