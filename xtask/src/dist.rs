@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: makes the packages that carry the program.
 //!
-//! The same program gives the same bytes: archives have sorted entries and the time of the commit.
+//! A program always gives the same bytes: archives have sorted entries and the time of the commit.
 //! A platform makes its own packages, because a program has to run to print its manual pages. What
 //! covers all platforms is written from the files that are in the folder.
 

@@ -116,6 +116,17 @@ const MAX_ROOTS: usize = 100;
 mod tests {
     use super::*;
 
+    /// Its requests do not all wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_does_not_answer_is_asked_again_later() {
+        let roots = HostRoots::default();
+        assert!(roots.may_ask());
+        roots.record_silence();
+        assert!(!roots.may_ask() && roots.is_wanted());
+        tokio::time::advance(SILENT_TIME).await;
+        assert!(roots.may_ask());
+    }
+
     #[test]
     fn folders_are_read_from_file_uris() {
         for (uri, folder) in [

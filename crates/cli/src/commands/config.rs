@@ -5,6 +5,7 @@ use bowline::config::Problem;
 use bowline_config::{ServerOutline, json_schema};
 use serde_json::{Value, json};
 
+use super::entries::describe_target;
 use crate::args::{ConfigArgs, ConfigVerb};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, problem_json};
@@ -146,10 +147,7 @@ fn server_state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> 
 
 /// Describes the command or URL without arguments and paths, which often hold keys.
 fn describe_transport(server: &Server) -> String {
-    let (transport, program) = (server.transport.as_str(), server.transport.program());
-    let origin = || server.transport.http().map(|http| http.url.origin().ascii_serialization());
-    let target = program.map(|program| program.command.clone()).or_else(origin);
-    format!("{transport} {}", target.unwrap_or_default())
+    format!("{} {}", server.transport.as_str(), describe_target(server))
 }
 
 /// Describes an entry of an untrusted file as written, with nothing expanded.

@@ -115,7 +115,7 @@ pub(super) fn list(settings: &Settings) -> Outcome {
     let known = ListCache::open(settings).load(selection.servers);
     let rows = known.iter().map(|(server, known)| {
         let tools = known.as_ref().map(|(lists, _)| lists.tools.len());
-        (server.name.clone(), state(server), describe(server), tools)
+        (server.name.clone(), state(server), describe_target(server), tools)
     });
     let skipped = selection.skipped.iter().map(|skipped| {
         (skipped.name.clone(), skipped.reason.as_str(), skipped.detail.clone().unwrap_or_default(), None)
@@ -144,7 +144,7 @@ fn state(server: &Server) -> &'static str {
 }
 
 /// The command, or the URL without its path: arguments and paths often hold keys.
-fn describe(server: &Server) -> String {
+pub(super) fn describe_target(server: &Server) -> String {
     let program = server.transport.program().map(|program| program.command.clone());
     let origin = || server.transport.http().map(|http| http.url.origin().ascii_serialization());
     program.or_else(origin).unwrap_or_default()

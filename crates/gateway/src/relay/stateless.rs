@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bowline::types::method;
 use bowline::{Cause, Fault, HandlerResult, Json, Limit, RpcError};
+use bowline_proto::client::retry::is_harmless_method;
 use bowline_proto::wire::view::{Page, Tool};
 use bowline_server::{OpenRequest, StatelessRequest};
 use bowline_transport::http::{HttpLink, Limits};
@@ -202,21 +203,6 @@ impl RetryWaits {
         self.next = (2 * self.next).min(MAX_WAIT);
         true
     }
-}
-
-/// Whether repeating a request of this method is harmless, whatever its params.
-fn is_harmless_method(method: &str) -> bool {
-    matches!(
-        method,
-        method::DISCOVER
-            | method::TOOLS_LIST
-            | method::RESOURCES_LIST
-            | method::TEMPLATES_LIST
-            | method::RESOURCES_READ
-            | method::PROMPTS_LIST
-            | method::PROMPTS_GET
-            | method::COMPLETE
-    )
 }
 
 /// Whether a list of tools has this tool, and says that calling it again is harmless.

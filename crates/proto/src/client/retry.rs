@@ -19,7 +19,9 @@
 //! ```
 
 mod evidence;
+mod harmless;
 mod messages;
+
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +33,11 @@ use crate::client::loss::{LossWording, Verdict};
 use crate::client::negotiation::Reply;
 use crate::fault::{Cause, Execution, Fault, Misbehavior};
 use crate::wire::{RpcError, code, method};
+
 use evidence::{ProbeConclusion, ProbeReply, Refusal};
 
 pub use evidence::{SessionLiveness, assess_session};
+pub use harmless::is_harmless_method;
 pub use messages::{FinalFailure, LinkFacts, Report, RequestFacts, SendFailure, Step};
 
 /// The retry state of one request, from its first failure to its final failure or success.

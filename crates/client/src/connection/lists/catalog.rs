@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
 
+use bowline_proto::client::retry::is_harmless_method;
 use bowline_proto::wire::view::{ListItem, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
 use bowline_proto::wire::{Json, method};
 
@@ -168,30 +169,4 @@ impl Lists {
         let name: String = params?.member("name")?.decode().ok()?;
         self.catalog.lock().harmless.as_ref().map(|harmless| harmless.contains(&*name))
     }
-}
-
-fn is_harmless_method(method: &str) -> bool {
-    matches!(
-        method,
-        method::PING
-            | method::DISCOVER
-            | method::TOOLS_LIST
-            | method::RESOURCES_LIST
-            | method::TEMPLATES_LIST
-            | method::RESOURCES_READ
-            | method::PROMPTS_LIST
-            | method::PROMPTS_GET
-            | method::COMPLETE
-            | method::SKILLS_LIST
-            | method::SKILLS_GET
-            // Repeating one of these has no further effect.
-            | method::SET_LEVEL
-            | method::RESOURCES_SUBSCRIBE
-            | method::RESOURCES_UNSUBSCRIBE
-            | method::TASKS_GET
-            | method::TASKS_RESULT
-            | method::TASKS_LIST
-            | method::TASKS_UPDATE
-            | method::TASKS_CANCEL
-    )
 }

@@ -46,6 +46,18 @@ fn outcome(follow: &mut TaskFollower) -> TaskOutcome {
     }
 }
 
+/// A server that names an absurd interval is asked all the same, or its task would never be seen to end.
+#[test]
+fn the_interval_between_polls_is_bounded() {
+    let mut now = Instant::now();
+    let begin = now;
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(Duration::MAX));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &state(TaskDialect::Extension, "working", ""), StateSource::Poll);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    assert_eq!(now, begin + 60 * S);
+}
+
 /// TN-03: the first poll is made at once. TN-04: later ones use the last interval of the server.
 #[test]
 fn tn_04_polls_at_the_pace_of_the_server() {
