@@ -74,12 +74,13 @@ fn find_wrong_files(name: &str, listed: &str) -> Vec<String> {
 }
 
 /// The packages of a release, by name.
-const PUBLISHED: [&str; 11] = [
+const PUBLISHED: [&str; 12] = [
     "bowline",
     "bowline-auth",
     "bowline-cli",
     "bowline-config",
     "bowline-gateway",
+    "bowline-hosts",
     "bowline-proto",
     "bowline-server",
     "bowline-settings",

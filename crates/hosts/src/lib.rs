@@ -1,0 +1,10 @@
+//! The configuration files of MCP hosts: where they are, which servers they name, and how one entry
+//! in them is changed.
+//!
+//! Nothing here starts a program or sends a request. Every file is untrusted input.
+
+mod host;
+mod locations;
+
+pub use host::{FileFormat, Host};
+pub use locations::{HostFile, Scope, host_files};

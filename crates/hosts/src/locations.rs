@@ -1,0 +1,231 @@
+//! Where the configuration files of hosts are on this machine.
+
+use std::path::{Path, PathBuf};
+
+use bowline_config::Environment;
+use bowline_settings::{home_folder, non_empty_var, variable};
+
+use crate::host::Host;
+
+/// A place where a host looks for its servers. There need not be a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// The host that reads it.
+    pub host: Host,
+    /// For whom the file is.
+    pub scope: Scope,
+    /// Its absolute path.
+    pub path: PathBuf,
+}
+
+/// For whom a configuration file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// For everything that the user does.
+    User,
+    /// For one project.
+    Project,
+    /// For all users of the machine, by an administrator.
+    Managed,
+}
+
+/// Lists where hosts look for their servers: their own files first, in the order of [`Host::ALL`],
+/// and those of the project in `project` where the host has any.
+///
+/// A host that reads one of several files has an entry for each, the one it prefers first.
+pub fn host_files(env: &dyn Environment, project: Option<&Path>) -> Vec<HostFile> {
+    let folders = Folders::of(env);
+    let mut files = Vec::new();
+    for host in Host::ALL {
+        let of_user = folders.iter().flat_map(|folders| user_paths(host, folders, env));
+        files.extend(of_user.map(|path| HostFile { host, scope: Scope::User, path }));
+        if host == Host::ClaudeCode {
+            files.push(HostFile { host, scope: Scope::Managed, path: claude_managed_path() });
+        }
+        let of_project = project.into_iter().flat_map(|folder| project_paths(host, folder));
+        files.extend(of_project.map(|path| HostFile { host, scope: Scope::Project, path }));
+    }
+    files
+}
+
+/// The folders below which hosts have their files.
+struct Folders {
+    home: PathBuf,
+    /// Where command line programs have their configuration: `~/.config`, also on macOS.
+    config: PathBuf,
+    /// Where applications with windows have theirs.
+    applications: PathBuf,
+    /// `%LOCALAPPDATA%` on Windows; the home folder elsewhere.
+    local: PathBuf,
+}
+
+impl Folders {
+    fn of(env: &dyn Environment) -> Option<Self> {
+        let home = home_folder(env)?;
+        let given = |name| absolute_var(env, name);
+        let config = given(variable::XDG_CONFIG_HOME).unwrap_or_else(|| home.join(".config"));
+        let roaming = || given(variable::APPDATA).unwrap_or_else(|| home.join("AppData").join("Roaming"));
+        let (applications, local) = if cfg!(windows) {
+            let local = given(variable::LOCALAPPDATA).unwrap_or_else(|| home.join("AppData").join("Local"));
+            (roaming(), local)
+        } else if cfg!(target_os = "macos") {
+            (home.join("Library").join("Application Support"), home.clone())
+        } else {
+            (config.clone(), home.clone())
+        };
+        Some(Self { home, config, applications, local })
+    }
+}
+
+fn absolute_var(env: &dyn Environment, name: &str) -> Option<PathBuf> {
+    non_empty_var(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathBuf> {
+    let Folders { home, config, applications, local } = folders;
+    let in_home = |path: &str| vec![home.join(path)];
+    match host {
+        Host::ClaudeCode => {
+            let folder = absolute_var(env, "CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.clone());
+            vec![folder.join(".claude.json")]
+        }
+        Host::ClaudeDesktop => vec![applications.join("Claude").join("claude_desktop_config.json")],
+        Host::Opencode => {
+            let folder = config.join("opencode");
+            let given = absolute_var(env, "OPENCODE_CONFIG").into_iter();
+            given.chain(["opencode.json", "opencode.jsonc"].map(|name| folder.join(name))).collect()
+        }
+        Host::Codex => {
+            let folder = absolute_var(env, "CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
+            vec![folder.join("config.toml")]
+        }
+        Host::Cursor => in_home(".cursor/mcp.json"),
+        Host::VsCode => {
+            let user_file = |variant| applications.join(variant).join("User").join("mcp.json");
+            ["Code", "Code - Insiders", "VSCodium"].map(user_file).to_vec()
+        }
+        Host::GeminiCli => in_home(".gemini/settings.json"),
+        Host::QwenCode => in_home(".qwen/settings.json"),
+        Host::Goose => {
+            let windows = || applications.join("Block").join("goose").join("config");
+            let folder = if cfg!(windows) { windows() } else { config.join("goose") };
+            vec![folder.join("config.yaml")]
+        }
+        Host::Hermes => {
+            let folder = if cfg!(windows) { local.join("hermes") } else { home.join(".hermes") };
+            vec![folder.join("config.yaml")]
+        }
+        Host::Zed => {
+            let folder = if cfg!(windows) { applications.join("Zed") } else { config.join("zed") };
+            vec![folder.join("settings.json")]
+        }
+        Host::Windsurf => in_home(".codeium/windsurf/mcp_config.json"),
+        Host::CopilotCli => in_home(".copilot/mcp-config.json"),
+        Host::Mcporter => {
+            let folder = home.join(".mcporter");
+            ["mcporter.json", "mcporter.jsonc"].map(|name| folder.join(name)).to_vec()
+        }
+    }
+}
+
+fn claude_managed_path() -> PathBuf {
+    PathBuf::from(if cfg!(target_os = "macos") {
+        "/Library/Application Support/ClaudeCode/managed-mcp.json"
+    } else if cfg!(windows) {
+        r"C:\Program Files\ClaudeCode\managed-mcp.json"
+    } else {
+        "/etc/claude-code/managed-mcp.json"
+    })
+}
+
+fn project_paths(host: Host, folder: &Path) -> Vec<PathBuf> {
+    let names: &[&str] = match host {
+        Host::ClaudeCode => &[".mcp.json"],
+        Host::Opencode => &["opencode.json", "opencode.jsonc", ".opencode/opencode.json"],
+        Host::Codex => &[".codex/config.toml"],
+        Host::Cursor => &[".cursor/mcp.json"],
+        Host::VsCode => &[".vscode/mcp.json"],
+        Host::GeminiCli => &[".gemini/settings.json"],
+        Host::QwenCode => &[".qwen/settings.json"],
+        Host::Zed => &[".zed/settings.json"],
+        Host::Mcporter => &["config/mcporter.json"],
+        Host::ClaudeDesktop | Host::Goose | Host::Hermes | Host::Windsurf | Host::CopilotCli => &[],
+    };
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::FixedEnvironment;
+
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn each_host_has_its_files() {
+        let env = FixedEnvironment::default().with_var("HOME", "/home/me");
+        let files = host_files(&env, Some(Path::new("/work/p")));
+        let shown: Vec<String> = files
+            .iter()
+            .map(|file| format!("{} {:?} {}", file.host.id(), file.scope, file.path.display()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "claude-code User /home/me/.claude.json",
+                "claude-code Managed /etc/claude-code/managed-mcp.json",
+                "claude-code Project /work/p/.mcp.json",
+                "claude-desktop User /home/me/.config/Claude/claude_desktop_config.json",
+                "opencode User /home/me/.config/opencode/opencode.json",
+                "opencode User /home/me/.config/opencode/opencode.jsonc",
+                "opencode Project /work/p/opencode.json",
+                "opencode Project /work/p/opencode.jsonc",
+                "opencode Project /work/p/.opencode/opencode.json",
+                "codex User /home/me/.codex/config.toml",
+                "codex Project /work/p/.codex/config.toml",
+                "cursor User /home/me/.cursor/mcp.json",
+                "cursor Project /work/p/.cursor/mcp.json",
+                "vscode User /home/me/.config/Code/User/mcp.json",
+                "vscode User /home/me/.config/Code - Insiders/User/mcp.json",
+                "vscode User /home/me/.config/VSCodium/User/mcp.json",
+                "vscode Project /work/p/.vscode/mcp.json",
+                "gemini User /home/me/.gemini/settings.json",
+                "gemini Project /work/p/.gemini/settings.json",
+                "qwen User /home/me/.qwen/settings.json",
+                "qwen Project /work/p/.qwen/settings.json",
+                "goose User /home/me/.config/goose/config.yaml",
+                "hermes User /home/me/.hermes/config.yaml",
+                "zed User /home/me/.config/zed/settings.json",
+                "zed Project /work/p/.zed/settings.json",
+                "windsurf User /home/me/.codeium/windsurf/mcp_config.json",
+                "copilot User /home/me/.copilot/mcp-config.json",
+                "mcporter User /home/me/.mcporter/mcporter.json",
+                "mcporter User /home/me/.mcporter/mcporter.jsonc",
+                "mcporter Project /work/p/config/mcporter.json",
+            ]
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn variables_of_hosts_move_their_files() {
+        let env = FixedEnvironment::default()
+            .with_var("HOME", "/home/me")
+            .with_var("XDG_CONFIG_HOME", "/etc/me")
+            .with_var("CLAUDE_CONFIG_DIR", "/srv/claude")
+            .with_var("CODEX_HOME", "/srv/codex");
+        let path_of = |host| host_files(&env, None).into_iter().find(|file| file.host == host).unwrap().path;
+        assert_eq!(path_of(Host::ClaudeCode), Path::new("/srv/claude/.claude.json"));
+        assert_eq!(path_of(Host::Codex), Path::new("/srv/codex/config.toml"));
+        assert_eq!(path_of(Host::Goose), Path::new("/etc/me/goose/config.yaml"));
+        assert_eq!(path_of(Host::Zed), Path::new("/etc/me/zed/settings.json"));
+    }
+
+    #[test]
+    fn ids_are_unique_and_found_again() {
+        for host in Host::ALL {
+            assert_eq!(Host::from_id(host.id()), Some(host));
+        }
+        assert_eq!(Host::from_id("emacs"), None);
+    }
+}
