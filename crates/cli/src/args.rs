@@ -79,10 +79,10 @@ pub(crate) struct GlobalArgs {
     /// Read this configuration file instead of the user's and the project's
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Trust the project's `bowline.toml` for this command alone
+    /// Trust the project's `bowline.toml` and `.mcp.json` for this command alone
     ///
-    /// It can start any program and send any of your environment variables anywhere. `bowline trust` shows what it
-    /// would do, and remembers your answer until the file changes.
+    /// They can start any program and send any of your environment variables anywhere. `bowline trust` shows what they
+    /// would do, and remembers your answer until a file changes.
     #[arg(long, global = true)]
     pub(crate) trust_project: bool,
     /// Print JSON for machines, the server's own where there is one
@@ -182,9 +182,9 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List the processes of servers that were started, with their memory
     Ps(PsArgs),
-    /// Show what a project's `bowline.toml` would do, and trust it if you agree
+    /// Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you agree
     Trust(TrustArgs),
-    /// Stop trusting a project's `bowline.toml`
+    /// Stop trusting a project's `bowline.toml` and `.mcp.json`
     Untrust(UntrustArgs),
     /// Add a server to your configuration: a URL, a command or a package
     Add(AddArgs),

@@ -108,13 +108,13 @@ impl Settings {
         }
         let records = self.trust_records();
         let layers = self.files.read(&*self.env, self.project_trust, records.as_ref())?;
-        if self.project_trust == ProjectTrust::ThisRun
-            && let Some(project) = layers.project()
-        {
-            let text = format!("{} is trusted for this run (--trust-project)", project.path.display());
-            self.printer.write_event(&text, "trusted", &json!({ "path": project.path }));
+        if self.project_trust == ProjectTrust::ThisRun {
+            for project in layers.projects() {
+                let text = format!("{} is trusted for this run (--trust-project)", project.path.display());
+                self.printer.write_event(&text, "trusted", &json!({ "path": project.path }));
+            }
         }
-        if layers.untrusted().is_some() && env::non_empty_var(&*self.env, env::TRUST_PROJECT).is_some() {
+        if !layers.untrusted().is_empty() && env::non_empty_var(&*self.env, env::TRUST_PROJECT).is_some() {
             let variable = env::TRUST_PROJECT;
             self.printer.note(&format!("{variable} has no effect any more: use `bowline trust`"));
         }

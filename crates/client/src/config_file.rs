@@ -50,8 +50,9 @@ pub fn load_with(path: &Path, env: &dyn Environment) -> Result<Config, ConfigFil
 }
 
 /// Finds and reads the configuration that the command would use here: the file that
-/// `BOWLINE_CONFIG` names, or else the user's file and over it the project's, which is the nearest
-/// `bowline.toml` in the current folder or one above. No file is an empty configuration.
+/// `BOWLINE_CONFIG` names, or else the user's file and over it the project's: the nearest `.mcp.json`
+/// and over that the nearest `bowline.toml`, in the current folder or one above. No file is an empty
+/// configuration.
 ///
 /// A project's file is used only if the user trusts exactly its content (`bowline trust`).
 /// Otherwise nothing of it has any effect, and [`Config::notes`] names it with the reason.

@@ -19,16 +19,16 @@ use crate::trust::{DistrustReason, ProjectFile, TrustRecords, TrustState};
 pub enum ConfigFiles {
     /// Only this file, which must exist.
     Single(PathBuf),
-    /// The user's file, if there is one, and the project's over it.
+    /// The user's file, if there is one, and the project's files over it.
     Layered {
         /// `~/.config/bowline/config.toml`; it need not exist.
         user: Option<PathBuf>,
-        /// The nearest `bowline.toml`; it existed a moment ago.
-        project: Option<PathBuf>,
+        /// The nearest file of each name in [`PROJECT_FILES`], weakest first; they existed a moment ago.
+        projects: Vec<PathBuf>,
     },
 }
 
-/// How the project's file comes to be trusted.
+/// How a project's file comes to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectTrust {
     /// For this run: the user says so.
@@ -37,8 +37,8 @@ pub enum ProjectTrust {
     Recorded,
 }
 
-/// Name of a project's configuration file.
-pub const PROJECT_FILE: &str = "bowline.toml";
+/// Names of a project's configuration files, weakest first. `.mcp.json` is what several hosts read.
+pub const PROJECT_FILES: [&str; 2] = [".mcp.json", "bowline.toml"];
 
 /// The variable that names the only configuration file to use.
 pub const CONFIG_VARIABLE: &str = "BOWLINE_CONFIG";
@@ -50,7 +50,7 @@ pub enum Origin {
     Named,
     /// The user's own file.
     User,
-    /// The project's file. Anybody may have written it, so the user has to trust it.
+    /// A project's file. Anybody may have written it, so the user has to trust it.
     Project,
 }
 
@@ -88,26 +88,26 @@ pub enum ServerLookup<'a> {
     Broken(Vec<Problem>),
     /// A file that could define the server cannot be read.
     Unreadable(Vec<Problem>),
-    /// Only the untrusted project file defines it.
+    /// Only an untrusted project file defines it.
     Untrusted(&'a UntrustedFile),
     /// No file defines it.
     Unknown,
 }
 
-/// The files that were read, weakest first, and the project's file if it is not trusted.
+/// The files that were read, weakest first, and those of the project that are not trusted.
 #[derive(Debug, Default)]
 pub struct Layers {
     active: Vec<Layer>,
-    untrusted: Option<UntrustedFile>,
+    untrusted: Vec<UntrustedFile>,
 }
 
 impl ConfigFiles {
     /// Finds the files: the one that `named` or [`CONFIG_VARIABLE`] names, or else the user's and
-    /// that of the project around the current folder.
+    /// those of the project around the current folder.
     pub fn find(named: Option<PathBuf>, env: &dyn Environment) -> Result<Self, SettingsError> {
         Ok(match named.or_else(|| non_empty_var(env, CONFIG_VARIABLE).map(PathBuf::from)) {
             Some(path) => Self::Single(path),
-            None => Self::Layered { user: user_config_path(env), project: find_project_file()? },
+            None => Self::Layered { user: user_config_path(env), projects: find_project_files()? },
         })
     }
 
@@ -115,10 +115,10 @@ impl ConfigFiles {
     pub fn paths(&self) -> Vec<(&Path, Origin)> {
         match self {
             Self::Single(path) => vec![(path, Origin::Named)],
-            Self::Layered { user, project } => {
+            Self::Layered { user, projects } => {
                 let user = user.iter().map(|path| (path.as_path(), Origin::User));
-                let project = project.iter().map(|path| (path.as_path(), Origin::Project));
-                user.chain(project).collect()
+                let projects = projects.iter().map(|path| (path.as_path(), Origin::Project));
+                user.chain(projects).collect()
             }
         }
     }
@@ -158,7 +158,7 @@ impl Layers {
     /// Combines the files into one configuration, with all their problems. A file that is not
     /// trusted is named in the notes.
     pub fn into_config(self) -> (Config, Option<Errors>) {
-        let untrusted = self.untrusted.as_ref().map(UntrustedFile::problem);
+        let untrusted: Vec<Problem> = self.untrusted.iter().map(UntrustedFile::problem).collect();
         let mut problems = Vec::new();
         let mut config = Config::default();
         for layer in self.active {
@@ -189,7 +189,7 @@ impl Layers {
             }
             Err(why) => {
                 let (path, why) = (path.to_owned(), DistrustReason::Unreadable(why));
-                self.untrusted = Some(UntrustedFile { path, reason: why, outline: Outline::default() });
+                self.untrusted.push(UntrustedFile { path, reason: why, outline: Outline::default() });
                 return Ok(());
             }
         };
@@ -216,7 +216,7 @@ impl Layers {
             standing => DistrustReason::State(standing),
         };
         let outline = outline(&Source::new(path, file.text));
-        self.untrusted = Some(UntrustedFile { path: path.to_owned(), reason: why, outline });
+        self.untrusted.push(UntrustedFile { path: path.to_owned(), reason: why, outline });
         Ok(())
     }
 
@@ -225,14 +225,19 @@ impl Layers {
         self.active.iter()
     }
 
-    /// Returns the project's file, if it is used.
-    pub fn project(&self) -> Option<&Layer> {
-        self.active.iter().find(|layer| layer.origin == Origin::Project)
+    /// Returns the project's files that are used.
+    pub fn projects(&self) -> impl Iterator<Item = &Layer> {
+        self.active.iter().filter(|layer| layer.origin == Origin::Project)
     }
 
-    /// Returns the project's file, if it is not used.
-    pub fn untrusted(&self) -> Option<&UntrustedFile> {
-        self.untrusted.as_ref()
+    /// Returns the project's files that are not used, weakest first.
+    pub fn untrusted(&self) -> &[UntrustedFile] {
+        &self.untrusted
+    }
+
+    /// Returns the untrusted file whose entry for this server would be used if all files were trusted.
+    pub fn untrusted_server(&self, name: &str) -> Option<&UntrustedFile> {
+        self.untrusted.iter().rfind(|file| file.outline.server(name).is_some())
     }
 
     /// Finds the strongest entry of that name. A broken entry hides those below it, which would be
@@ -253,10 +258,7 @@ impl Layers {
                 return ServerLookup::Unreadable(of_file);
             }
         }
-        match &self.untrusted {
-            Some(untrusted) if untrusted.outline.server(name).is_some() => ServerLookup::Untrusted(untrusted),
-            _ => ServerLookup::Unknown,
-        }
+        self.untrusted_server(name).map_or(ServerLookup::Unknown, ServerLookup::Untrusted)
     }
 
     /// Returns the hooks that apply to all servers.
@@ -305,11 +307,12 @@ impl Layers {
     }
 }
 
-/// Finds the nearest project file, in the current folder or in one above.
-pub fn find_project_file() -> Result<Option<PathBuf>, SettingsError> {
+/// Finds the nearest project file of each name, in the current folder or in one above, weakest first.
+pub fn find_project_files() -> Result<Vec<PathBuf>, SettingsError> {
     let here = std::env::current_dir()
         .map_err(|error| SettingsError::new(format!("cannot determine the current folder: {error}")))?;
-    Ok(here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file()))
+    let nearest = |name| here.ancestors().map(|folder: &Path| folder.join(name)).find(|path| path.is_file());
+    Ok(PROJECT_FILES.into_iter().filter_map(nearest).collect())
 }
 
 impl UntrustedFile {
@@ -383,7 +386,7 @@ mod tests {
             Layer::parse(Path::new(path), origin, text.to_owned(), &FixedEnvironment::default())
         };
         let own = layer("config.toml", Origin::User, user);
-        Layers { active: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }
+        Layers { active: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: Vec::new() }
     }
 
     /// Builds layers with a project file that is not trusted.
@@ -393,7 +396,7 @@ mod tests {
         let path = PathBuf::from("bowline.toml");
         let outline = outline(&Source::new(&*path, project));
         let why = DistrustReason::State(TrustState::Unknown);
-        layers.untrusted = Some(UntrustedFile { path, reason: why, outline });
+        layers.untrusted.push(UntrustedFile { path, reason: why, outline });
         layers
     }
 
@@ -501,7 +504,7 @@ mod tests {
         std::fs::write(&project, "[servers.b]\ncommand = 'project'\n").unwrap();
         let state = folder.path().join("state");
         let records = TrustRecords::open(&state, None);
-        let files = ConfigFiles::Layered { user: Some(user), project: Some(project.clone()) };
+        let files = ConfigFiles::Layered { user: Some(user), projects: vec![project.clone()] };
         let read = || {
             let env = FixedEnvironment::default();
             let layers = files.read(&env, ProjectTrust::Recorded, Some(&records)).unwrap();

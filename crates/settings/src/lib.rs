@@ -17,8 +17,8 @@ pub use edit::{ConfigEditor, EntryValue};
 pub use environment::{ProcessEnvironment, describe_io_error, non_empty_var, read_small_file};
 pub use error::SettingsError;
 pub use files::{
-    CONFIG_VARIABLE, ConfigFiles, Layer, Layers, Origin, PROJECT_FILE, ProjectTrust, ServerLookup,
-    UntrustedFile, find_project_file,
+    CONFIG_VARIABLE, ConfigFiles, Layer, Layers, Origin, PROJECT_FILES, ProjectTrust, ServerLookup,
+    UntrustedFile, find_project_files,
 };
 pub use folders::{
     catalog_folder, home_folder, negotiations_folder, process_records_folder, state_folder, user_config_path,

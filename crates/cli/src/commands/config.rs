@@ -57,9 +57,7 @@ fn check(settings: &Settings) -> Outcome {
             printer.note(&format!("{}: {servers}", layer.path.display()));
             notes(layer).for_each(|note| printer.note(&note.to_string()));
         }
-        if let Some(project) = layers.untrusted() {
-            printer.note(&project.note());
-        }
+        layers.untrusted().iter().for_each(|file| printer.note(&file.note()));
     }
     let wrong = layers.iter().find(|layer| !layer.problems.is_empty());
     match wrong {
@@ -97,7 +95,7 @@ fn config_json(layers: &Layers) -> Value {
             "notes": notes(layer).map(|note| problem_json(&note)).collect::<Vec<_>>(),
         })
     });
-    let untrusted = layers.untrusted().map(untrusted_json);
+    let untrusted = layers.untrusted().iter().map(untrusted_json);
     json!({"files": files.chain(untrusted).collect::<Vec<_>>()})
 }
 

@@ -16,7 +16,7 @@ use crate::print::{Printer, STRONG, escape};
 use crate::settings::Settings;
 use crate::suggested_command::shell_quote;
 use bowline_settings::{
-    PROJECT_FILE, ProjectFile, TrustRecords, TrustState, find_project_file, resolve_location,
+    PROJECT_FILES, ProjectFile, TrustRecords, TrustState, find_project_files, resolve_location,
 };
 
 pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
@@ -25,17 +25,21 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     if list {
         return list_trusted(&records, settings);
     }
+    for path in files_to_trust(path)? {
+        trust_file(&path, yes, &records, settings).await?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Shows what a project's file would do, and records that it is trusted if the user agrees.
+async fn trust_file(path: &Path, yes: bool, records: &TrustRecords, settings: &Settings) -> Outcome<()> {
     let printer = &settings.printer;
-    let path = match path {
-        Some(path) => resolve_path(path)?,
-        None => find_project_file()?.ok_or_else(no_project_file_failure)?,
-    };
-    let file = ProjectFile::read(&path).map_err(|why| Failure::file(&path, &why))?;
+    let file = ProjectFile::read(path).map_err(|why| Failure::file(path, &why))?;
     file.check(env::home_folder(&*settings.env).as_deref()).map_err(|found| {
         let message = format!("{} cannot be trusted: {}", path.display(), found.problem);
         Failure::usage_hint(message, found.fix)
     })?;
-    let outline = outline(&Source::new(&*path, &*file.text));
+    let outline = outline(&Source::new(path, &*file.text));
     if let Some(problem) = outline.problem {
         let message = format!("{} cannot be trusted, as it cannot be read", path.display());
         return Err(Failure::config(message, vec![problem]));
@@ -65,33 +69,42 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     }
     if printer.is_json() {
         printer.write_json(&outline_json(&file.location, &outline, replaced.as_deref()).to_string())?;
-        return Ok(Exit::Ok);
+        return Ok(());
     }
     let already = if standing == TrustState::Trusted { "already " } else { "" };
     printer.note(&format!("{} is {already}trusted, until it changes", file.location.display()));
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 pub(super) fn run_untrust(args: UntrustArgs, settings: &Settings) -> Outcome {
     let UntrustArgs { path } = args;
     let records = open_records(settings)?;
-    let path = match path {
-        Some(path) if path.ends_with(PROJECT_FILE) => path,
-        Some(path) => path.join(PROJECT_FILE),
-        None => find_project_file()?.ok_or_else(no_project_file_failure)?,
+    let paths = match path {
+        Some(path) if is_project_file(&path) => vec![path],
+        Some(folder) => PROJECT_FILES.map(|name| folder.join(name)).to_vec(),
+        None => find_nearest_files()?,
     };
-    // The file, and even its folder, may be gone.
-    let place = resolve_location(&path).or_else(|_| std::path::absolute(&path));
-    let place = place.map_err(|error| Failure::file(&path, &env::describe_io_error(&error)))?;
     let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be removed: {error}"));
-    let said =
-        if records.remove(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
-    if settings.printer.is_json() {
-        settings
-            .printer
-            .write_json(&json!({ "path": place.to_string_lossy(), "trusted": false }).to_string())?;
+    let mut places = Vec::new();
+    for path in paths {
+        // The file, and even its folder, may be gone.
+        let place = resolve_location(&path).or_else(|_| std::path::absolute(&path));
+        let place = place.map_err(|error| Failure::file(&path, &env::describe_io_error(&error)))?;
+        let was_trusted = records.remove(&place).map_err(failed)?;
+        places.push((place, was_trusted));
     }
-    settings.printer.note(&format!("{} {said}", place.display()));
+    // Of a folder's files, those that were not trusted are not worth a word beside one that was.
+    if places.iter().any(|(_, was_trusted)| *was_trusted) {
+        places.retain(|(_, was_trusted)| *was_trusted);
+    }
+    for (place, was_trusted) in places {
+        if settings.printer.is_json() {
+            let untrusted = json!({ "path": place.to_string_lossy(), "trusted": false });
+            settings.printer.write_json(&untrusted.to_string())?;
+        }
+        let said = if was_trusted { "is no longer trusted" } else { "was not trusted" };
+        settings.printer.note(&format!("{} {said}", place.display()));
+    }
     Ok(Exit::Ok)
 }
 
@@ -139,23 +152,40 @@ fn open_records(settings: &Settings) -> Outcome<TrustRecords> {
         .ok_or_else(|| Failure::usage("there is no folder to remember it in that is yours alone"))
 }
 
-fn no_project_file_failure() -> Failure {
-    Failure::usage_hint(
-        format!("there is no {PROJECT_FILE} here or in a folder above"),
-        "name the file, or its folder",
-    )
-}
-
-/// Returns the project file at `path`, or in that folder.
-fn resolve_path(path: PathBuf) -> Outcome<PathBuf> {
-    let path = if path.is_dir() { path.join(PROJECT_FILE) } else { path };
-    if path.file_name().is_some_and(|name| name == PROJECT_FILE) {
-        return Ok(path);
+/// Returns the project files at `path`: that file, those in that folder, or the nearest ones.
+fn files_to_trust(path: Option<PathBuf>) -> Outcome<Vec<PathBuf>> {
+    let Some(path) = path else { return find_nearest_files() };
+    if path.is_dir() {
+        let mut files = PROJECT_FILES.map(|name| path.join(name)).to_vec();
+        files.retain(|file| file.exists());
+        if files.is_empty() {
+            let message = format!("there is no {} in {}", PROJECT_FILES.join(" or "), path.display());
+            return Err(Failure::usage_hint(message, "name the file, or its folder"));
+        }
+        return Ok(files);
+    }
+    if is_project_file(&path) {
+        return Ok(vec![path]);
     }
     Err(Failure::usage_hint(
-        format!("{} is not a project's {PROJECT_FILE}", path.display()),
+        format!("{} is not a project's {}", path.display(), PROJECT_FILES.join(" or ")),
         "a file of another name is used only by those who name it with --config",
     ))
+}
+
+fn find_nearest_files() -> Outcome<Vec<PathBuf>> {
+    let files = find_project_files()?;
+    if files.is_empty() {
+        return Err(Failure::usage_hint(
+            format!("there is no {} here or in a folder above", PROJECT_FILES.join(" or ")),
+            "name the file, or its folder",
+        ));
+    }
+    Ok(files)
+}
+
+fn is_project_file(path: &Path) -> bool {
+    PROJECT_FILES.iter().any(|name| path.ends_with(name))
 }
 
 /// Returns the servers of the user's own file that the project's file would replace. If the user's

@@ -1,12 +1,14 @@
 //! Decides which servers a verb for several servers acts on, and which it skips.
 
+use std::collections::BTreeSet;
+
 use bowline::Server;
 use bowline::config::Hook;
 
 use super::Settings;
 use crate::failure::{Failure, Outcome};
 use crate::settings::target::server_from_url;
-use bowline_settings::{Layers, ServerLookup};
+use bowline_settings::{Layers, ServerLookup, UntrustedFile};
 
 /// The servers that were selected.
 #[derive(Debug, Default)]
@@ -83,12 +85,12 @@ impl Settings {
             }
         }
         let own = layers.server_names();
-        if let Some(project) = layers.untrusted() {
-            for name in project.server_names().filter(|name| !own.contains(name)) {
-                other(name, SkipReason::NotTrusted, None);
-            }
-            self.printer.note(&project.note());
+        let theirs: BTreeSet<&str> =
+            layers.untrusted().iter().flat_map(UntrustedFile::server_names).collect();
+        for name in theirs.into_iter().filter(|name| !own.contains(name)) {
+            other(name, SkipReason::NotTrusted, None);
         }
+        layers.untrusted().iter().for_each(|file| self.printer.note(&file.note()));
         many.skipped.sort_by(|a, b| a.name.cmp(&b.name));
         if many.servers.is_empty() && many.skipped.is_empty() {
             let problems: Vec<_> = layers.iter().flat_map(|layer| layer.problems.iter().cloned()).collect();

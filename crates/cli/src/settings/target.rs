@@ -104,11 +104,9 @@ impl Settings {
                 ));
             }
             ServerLookup::Unknown => {
-                // The untrusted file may define it, but its outline could not be read.
-                if let Some(project) = layers.untrusted().filter(|project| project.outline.servers.is_empty())
-                {
-                    self.printer.note(&project.note());
-                }
+                // An untrusted file may define it, but its outline could not be read.
+                let unread = layers.untrusted().iter().filter(|file| file.outline.servers.is_empty());
+                unread.for_each(|file| self.printer.note(&file.note()));
                 return Err(self.unknown_server_failure(name, layers));
             }
         };
@@ -119,7 +117,7 @@ impl Settings {
                 "set `enabled = true` in its entry to use it",
             ));
         }
-        if let Some(project) = layers.untrusted().filter(|project| project.outline.server(name).is_some()) {
+        if let Some(project) = layers.untrusted_server(name) {
             let (project, why) = (project.path.display(), project.reason.describe());
             self.printer.note(&format!("using `{name}` from {file}; the one in {project} {why}"));
         }

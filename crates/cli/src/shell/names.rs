@@ -114,7 +114,7 @@ pub(super) fn server_candidates(settings: &Settings) -> Vec<Candidate> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
     let own = layers.server_names();
-    let theirs = layers.untrusted().into_iter().flat_map(UntrustedFile::server_names);
+    let theirs = layers.untrusted().iter().flat_map(UntrustedFile::server_names);
     let theirs = theirs.filter(|name| !own.contains(name)).map(|name| named(name, "not trusted"));
     own.iter().map(|name| named(name, "")).chain(theirs).collect()
 }

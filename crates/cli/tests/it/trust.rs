@@ -4,6 +4,8 @@
 #[cfg(unix)]
 mod inert;
 #[cfg(unix)]
+mod mcp_json;
+#[cfg(unix)]
 mod others;
 #[cfg(unix)]
 mod relative_commands;
@@ -215,14 +217,17 @@ fn only_project_files_can_be_trusted() {
     exit: 2
     --- stdout
     --- stderr
-    error: there is no bowline.toml here or in a folder above
+    error: there is no .mcp.json or bowline.toml here or in a folder above
 
     hint: name the file, or its folder
     ---
     ");
     std::fs::write(context.path("project/other.toml"), "").unwrap();
     let other = context.run(context.bowline(["trust", "--yes", "../other.toml"]));
-    assert!(other.starts_with("exit: 2") && other.contains("is not a project's bowline.toml"), "{other}");
+    assert!(
+        other.starts_with("exit: 2") && other.contains("is not a project's .mcp.json or bowline.toml"),
+        "{other}"
+    );
     let none = context.run(context.bowline(["trust", "--yes", "bowline.toml"]));
     assert!(none.starts_with("exit: 2") && none.contains("no such file"), "{none}");
     context.project_config("[[[");

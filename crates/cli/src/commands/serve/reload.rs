@@ -4,6 +4,7 @@
 mod changed_files;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,10 +35,10 @@ pub(super) struct ReadConfig {
     serve: ServeSettings,
     /// The servers whose entries cannot be used.
     left_out: Vec<SkippedServer>,
-    /// Whether the project's file is used.
-    has_project: bool,
-    /// Why the project's file is not used, if there is one.
-    untrusted: Option<String>,
+    /// The project's files that are used.
+    projects: Vec<PathBuf>,
+    /// The project's files that are not used, each with a note that says why.
+    untrusted: Vec<(PathBuf, String)>,
 }
 
 impl ReadConfig {
@@ -57,8 +58,8 @@ impl ReadConfig {
             views: views::configured(settings)?,
             serve: layers.serve(),
             left_out: skipped.into_iter().filter(|skipped| skipped.detail.is_some()).collect(),
-            has_project: layers.project().is_some(),
-            untrusted: layers.untrusted().map(bowline_settings::UntrustedFile::note),
+            projects: layers.projects().map(|layer| layer.path.clone()).collect(),
+            untrusted: layers.untrusted().iter().map(|file| (file.path.clone(), file.note())).collect(),
         })
     }
 
@@ -75,7 +76,7 @@ impl ReadConfig {
 
     /// Why it cannot take the place of `before`, although a start would use it.
     fn refuse_after(&self, before: &Self) -> Result<(), String> {
-        if let Some(note) = self.untrusted.as_ref().filter(|_| before.has_project) {
+        if let Some((_, note)) = self.untrusted.iter().find(|(path, _)| before.projects.contains(path)) {
             return Err(note.clone());
         }
         let is_served =
@@ -174,11 +175,8 @@ impl Reloader<'_> {
         next.refuse_after(&self.current)?;
         let printer = &self.settings.printer;
         next.left_out_notes(Some(&self.current)).iter().for_each(|note| printer.note(note));
-        if let Some(note) =
-            next.untrusted.as_ref().filter(|note| self.current.untrusted.as_ref() != Some(note))
-        {
-            printer.note(note);
-        }
+        let new_notes = next.untrusted.iter().filter(|untrusted| !self.current.untrusted.contains(untrusted));
+        new_notes.for_each(|(_, note)| printer.note(note));
         let mut changes = self.reload_hosts(&settings, &next)?;
         let reload = self.gateway.reload(next.servers.iter().cloned());
         if !reload.is_empty() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bowline_settings::{ConfigFiles, find_project_file};
+use bowline_settings::{ConfigFiles, find_project_files};
 
 use crate::settings::Settings;
 
@@ -19,7 +19,7 @@ pub(in super::super) struct ConfigWatch {
 struct Watched {
     /// Files that are looked at, whether they exist or not.
     paths: Vec<PathBuf>,
-    /// Whether the project's file, which may be another one each time, is looked at as well.
+    /// Whether the project's files, which may be others each time, are looked at as well.
     has_project: bool,
 }
 
@@ -66,8 +66,8 @@ impl ConfigWatch {
 
 impl Watched {
     fn look(&self) -> FilesLook {
-        let project = if self.has_project { find_project_file().ok().flatten() } else { None };
-        let paths = self.paths.iter().cloned().chain(project);
+        let projects = if self.has_project { find_project_files().unwrap_or_default() } else { Vec::new() };
+        let paths = self.paths.iter().cloned().chain(projects);
         let look = |path: PathBuf| {
             let look = look_at(&path);
             (path, look)
