@@ -12,6 +12,7 @@ mod login;
 mod logs;
 mod multi_server;
 mod resources;
+mod separator_tip;
 mod serve;
 mod shell;
 mod tasks;
@@ -38,6 +39,7 @@ pub(crate) use login::{
 pub(crate) use logs::LogsArgs;
 pub(crate) use multi_server::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;
+pub(crate) use separator_tip::suggest_separator;
 pub(crate) use serve::{ListenArgs, ServeArgs, UnitKind, may_hear_hangups};
 pub(crate) use shell::ShellArgs;
 pub(crate) use tasks::TasksArgs;

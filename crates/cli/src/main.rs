@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             let command_line = CommandLine::new(&cli.global, &argv);
             run(cli, command_line, env, runtime).into()
         }
-        Err(error) => report_usage_error(&error, &argv, &env).into(),
+        Err(error) => report_usage_error(&args::suggest_separator(error, &argv), &argv, &env).into(),
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Status { code: 404 | 405, .. } => {
             "is the path of the URL right? Many servers listen under /mcp"
         }
+        Cause::Status { code: 403, .. } if server.transport.http().and_then(header_auth).is_none() => {
+            "the server refused access: is this your URL, and does it require a token (-H 'Authorization: Bearer …')?"
+        }
         Cause::Status { code: 403, .. } => "access was denied: is the token meant for this server?",
         Cause::Status { code: 500.., .. } => "this is an error on the server's side; its log may say more",
         Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge, typed)),

@@ -97,9 +97,7 @@ impl Settings {
             if let Some(first) = problems.first() {
                 return Err(Failure::config(format!("cannot use {}", first.file.display()), problems));
             }
-            let files = self.files.paths();
-            let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
-            let hint = format!("add [servers.NAME] to {file}, or name a URL");
+            let hint = "`bowline import` takes over those of your hosts, `bowline add NAME URL` adds one";
             return Err(Failure::usage_hint("no servers are configured", hint));
         }
         Ok(many)

@@ -9,7 +9,7 @@ use super::positional::PositionalArgs;
 use crate::args::{self, ServerArgs, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
-use bowline_settings::{Layers, ServerLookup};
+use bowline_settings::{Layers, Origin, ServerLookup};
 
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
@@ -114,7 +114,10 @@ impl Settings {
         if !server.enabled {
             return Err(Failure::usage_hint(
                 format!("`{name}` is disabled in {file}"),
-                "set `enabled = true` in its entry to use it",
+                match layer.origin {
+                    Origin::Project => "set `enabled = true` in its entry to use it".to_owned(),
+                    Origin::User | Origin::Named => format!("`bowline enable {name}` enables it"),
+                },
             ));
         }
         if let Some(project) = layers.untrusted_server(name) {
@@ -138,14 +141,18 @@ impl Settings {
                 format!("did you mean `{near}`? There are: {}", names.join(", ")),
             );
         }
+        if name.contains(char::is_whitespace) {
+            return Failure::usage_hint(
+                message,
+                format!("to start a command, write it after `--`: -- {name}"),
+            );
+        }
         // A person who types `localhost:3000/mcp` means a URL.
         if name.contains(['/', ':']) {
             return Failure::usage_hint(message, format!("for a URL, write http://{name} or https://{name}"));
         }
         if names.is_empty() {
-            let files = self.files.paths();
-            let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
-            let hint = format!("add [servers.{name}] to {file}, or give a URL, or a command after `--`");
+            let hint = format!("`bowline add {name} URL` adds it; or give a URL, or a command after `--`");
             return Failure::usage_hint(message, hint);
         }
         Failure::usage_hint(message, format!("there are: {}", names.join(", ")))

@@ -44,7 +44,7 @@ fn an_unknown_name() {
     --- stderr
     error: no server named `rope` is configured
 
-    hint: add [servers.rope] to [TMP]/home/.config/bowline/config.toml, or give a URL, or a command after `--`
+    hint: `bowline add rope URL` adds it; or give a URL, or a command after `--`
     ---
     ");
     context.user_config("[servers.rope]\ncommand = 'a'\n[servers.knot]\ncommand = 'b'\nenabled = false\n");
@@ -72,7 +72,7 @@ fn an_unknown_name() {
     --- stderr
     error: `knot` is disabled in [TMP]/home/.config/bowline/config.toml
 
-    hint: set `enabled = true` in its entry to use it
+    hint: `bowline enable knot` enables it
     ---
     ");
 }

@@ -332,7 +332,7 @@ fn mistakes_are_explained() {
     --- stderr
     error: no servers are configured
 
-    hint: add [servers.NAME] to [TMP]/home/.config/bowline/config.toml, or name a URL
+    hint: `bowline import` takes over those of your hosts, `bowline add NAME URL` adds one
     ---
     ");
     context.user_config("[servers.off]\ncommand = 'nothing'\nenabled = false\n");

@@ -167,10 +167,10 @@ async fn a_replaced_file_is_seen_and_the_same_content_is_not_news() {
     let (mut gateway, url) = start_logging(&context).await;
     // The same content in the same file, then in another one.
     context.user_config(&config);
-    assert!(gateway.line().await.ends_with("a configuration file was written anew, and says the same"));
+    assert!(gateway.line().await.ends_with("a configuration file was written again, with the same content"));
     let draft = context.write("draft", &config);
     std::fs::rename(&draft, context.path(CONFIG)).expect("a file");
-    assert!(gateway.line().await.ends_with("a configuration file was written anew, and says the same"));
+    assert!(gateway.line().await.ends_with("a configuration file was written again, with the same content"));
     let draft = context.write("draft", format!("{config}{}", http_entry("two", &two)));
     std::fs::rename(&draft, context.path(CONFIG)).expect("a file");
     assert_eq!(gateway.note().await, "the configuration was reloaded: 1 added (two)");

@@ -138,7 +138,7 @@ async fn some_can_be_named_and_urls_too() {
     --- stderr
     error: no servers are configured
 
-    hint: add [servers.NAME] to [TMP]/home/.config/bowline/config.toml, or name a URL
+    hint: `bowline import` takes over those of your hosts, `bowline add NAME URL` adds one
     ---
     ");
 }

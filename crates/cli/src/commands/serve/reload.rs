@@ -199,7 +199,7 @@ impl Reloader<'_> {
             }
             (true, Trigger::Signal) => printer.note("the configuration was read again: nothing has changed"),
             (true, Trigger::ChangedFile) => {
-                tracing::debug!("a configuration file was written anew, and says the same");
+                tracing::debug!("a configuration file was written again, with the same content");
             }
         }
         Ok(())
