@@ -190,8 +190,13 @@ impl Report {
     }
 }
 
-/// How many of the last stderr lines are shown; the log has all of them.
-const STDERR_LINES: usize = 10;
+fn last_lines(lines: &[String]) -> Vec<String> {
+    lines[lines.len().saturating_sub(MAX_SHOWN_LINES)..].to_vec()
+}
+
+/// How many of the last lines of a stream are shown; the log has all of them. A stack trace of Node
+/// has less, and its first line says what is wrong.
+const MAX_SHOWN_LINES: usize = 20;
 
 fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &CommandLine) -> Report {
     let connecting = error.method() == CONNECT_METHOD;
@@ -231,12 +236,16 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
         report.facts.push(Fact { label: "body begins", lines: head.lines().map(Into::into).collect() });
         report.members.insert("body".into(), head.into());
     }
+    if !evidence.stdout.is_empty() {
+        report.facts.push(Fact { label: "stdout ends", lines: last_lines(&evidence.stdout) });
+        report.members.insert("stdout".into(), json!(evidence.stdout));
+    }
     if !evidence.stderr.is_empty() {
-        let from = evidence.stderr.len().saturating_sub(STDERR_LINES);
-        report.facts.push(Fact { label: "stderr ends", lines: evidence.stderr[from..].to_vec() });
+        report.facts.push(Fact { label: "stderr ends", lines: last_lines(&evidence.stderr) });
         report.members.insert("stderr".into(), json!(evidence.stderr));
     }
-    report.hint = hint::for_fault(fault, server, command_line);
+    report.hint = hint::for_fault(fault, server, command_line)
+        .or_else(|| connecting.then(|| hint::for_connecting(fault, server)).flatten());
     report
 }
 

@@ -190,6 +190,8 @@ pub struct Evidence {
     pub body_is_cut: bool,
     /// The last lines of stderr.
     pub stderr: Vec<String>,
+    /// The last lines of stdout that were no messages, if the process has ended.
+    pub stdout: Vec<String>,
 }
 
 /// What a fault costs the connection as a whole.
@@ -258,6 +260,13 @@ impl Fault {
     #[must_use]
     pub fn with_stderr(mut self, lines: Vec<String>) -> Self {
         self.evidence.stderr = lines;
+        self
+    }
+
+    /// Adds the last lines of stdout that were no messages.
+    #[must_use]
+    pub fn with_stdout(mut self, lines: Vec<String>) -> Self {
+        self.evidence.stdout = lines;
         self
     }
 

@@ -62,6 +62,7 @@ mod sse_legacy;
 mod sync;
 mod target;
 mod tls;
+mod tls_error;
 mod wake_filter;
 
 pub use address_guard::{AddressRefusal, AddressSource, RefusalReason, Zone, is_this_machine};
@@ -74,3 +75,4 @@ pub use proxy::Proxies;
 pub use resolve::{Lookup, LookupFuture};
 pub use response::{HttpResponse, ResponseBody};
 pub use sse_legacy::{SseLegacy, open_sse};
+pub use tls_error::NOT_TLS;

@@ -29,6 +29,7 @@ pub mod fuzzing {
     }
 }
 mod group;
+mod line_tail;
 mod list;
 #[cfg(unix)]
 mod login_shell;
@@ -76,8 +77,8 @@ pub use sweep::{Orphan, sweep};
 pub use watchdog::WatchdogGuard;
 
 use self::group::Group;
+use self::line_tail::LineTail;
 use self::program::Program;
-use self::stderr::StderrTail;
 use self::supervise::{ProcessPhase, StderrReader, StopSignal, Supervisor};
 use crate::pipe::{PipeWriter, pipe};
 use crate::redact::Redactor;
@@ -134,7 +135,7 @@ pub struct Process {
 pub struct Handle {
     pid: u32,
     writer: PipeWriter,
-    tail: Arc<Mutex<StderrTail>>,
+    tail: Arc<Mutex<LineTail>>,
     phase: watch::Receiver<ProcessPhase>,
     stop: Arc<StopSignal>,
     #[cfg(unix)]
@@ -187,7 +188,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let (writer, reader) = pipe(stdout, stdin, limit);
     let pid = group.pid();
     let redactor = Arc::new(Redactor::from_environment(&stdio.env));
-    let tail = Arc::new(Mutex::new(StderrTail::with_redactor(Arc::clone(&redactor))));
+    let tail = Arc::new(Mutex::new(LineTail::with_redactor(Arc::clone(&redactor))));
     let stop = Arc::new(StopSignal::default());
     #[cfg(unix)]
     let record = records.and_then(|folder| {

@@ -8,6 +8,7 @@ use bowline::config::Source;
 use bowline_config::{closest_name, parse_partial};
 use bowline_settings::{ConfigEditor, ConfigFiles, private_folder};
 use serde_json::json;
+use url::Url;
 
 use crate::args::{RemoveArgs, ToggleArgs};
 use crate::env;
@@ -143,11 +144,24 @@ fn state(server: &Server) -> &'static str {
     if server.enabled { "enabled" } else { "disabled" }
 }
 
-/// The command, or the URL without its path: arguments and paths often hold keys.
+/// The command without its arguments, or the URL without what may be a key.
 pub(super) fn describe_target(server: &Server) -> String {
     let program = server.transport.program().map(|program| program.command.clone());
-    let origin = || server.transport.http().map(|http| http.url.origin().ascii_serialization());
-    program.or_else(origin).unwrap_or_default()
+    let url = || server.transport.http().map(|http| describe_url(&http.url));
+    program.or_else(url).unwrap_or_default()
+}
+
+/// The URL without its query. A part of its path that does not look like a word may be a key, and is
+/// shown as `…`.
+fn describe_url(url: &Url) -> String {
+    let is_word = |segment: &str| {
+        segment.len() <= 20
+            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && segment.bytes().filter(u8::is_ascii_digit).count() <= 2
+    };
+    let segments = url.path_segments().into_iter().flatten();
+    let path: Vec<&str> = segments.map(|segment| if is_word(segment) { segment } else { "…" }).collect();
+    format!("{}/{}", url.origin().ascii_serialization(), path.join("/"))
 }
 
 /// Opens the configuration file in an editor, and checks it afterwards.

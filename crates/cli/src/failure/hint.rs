@@ -6,6 +6,7 @@ use bowline::auth::missing_scopes;
 use bowline::config::{Grant, Transport};
 use bowline::types::code;
 use bowline::{Cause, Fault, Limit, Misbehavior, Server, SpawnError, TaskEnd};
+use bowline_transport::http::NOT_TLS;
 
 use crate::server_auth::{HeaderAuth, header_auth};
 use crate::suggested_command::{CommandLine, with_scopes};
@@ -16,6 +17,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Refused => "is the server running, and does it listen on that port?",
         Cause::Dns => "is the host name in the URL spelled right?",
         Cause::Unreachable => "is the network up, and does it need a proxy?",
+        Cause::Tls if fault.evidence.note.as_deref() == Some(NOT_TLS) => {
+            "if it has no certificate, write http://"
+        }
         Cause::Tls => "for a certificate of your own, set `ca_file` in the server's configuration",
         Cause::Timeout(Limit::Idle) => "allow longer silence with --timeout",
         Cause::Timeout(Limit::Total) => "allow more time with --max-timeout",
@@ -44,6 +48,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(SpawnError::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(SpawnError::Denied) => "is it a program, and is it marked executable?",
+        Cause::Exited(_) if !fault.evidence.stdout.is_empty() => {
+            "see what it printed above, or run the command directly"
+        }
         Cause::Exited(_) if fault.evidence.stderr.is_empty() => {
             "it printed nothing on stderr; run the command directly to see what it needs"
         }
@@ -55,6 +62,14 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// Suggests a next step for a server that could not be connected to, where [`for_fault`] has none.
+pub(super) fn for_connecting(fault: &Fault, server: &Server) -> Option<String> {
+    let is_plain = server.transport.http().is_some_and(|http| http.url.scheme() == "http");
+    // Many servers end the connection when they are sent something else than TLS.
+    let text = "is that an MCP server? If it speaks TLS on that port, write https://";
+    (fault.cause == Cause::Cut && is_plain).then(|| text.to_owned())
 }
 
 /// Suggests how to authenticate.

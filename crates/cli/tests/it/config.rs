@@ -103,14 +103,14 @@ fn config_check() {
     ---
     ");
     context.user_config(
-        "[servers.rope]\ncommand = 'a'\nargs = ['tk-secret-argument']\n[servers.far]\nurl = 'https://h/tk-secret-path'\n",
+        "[servers.rope]\ncommand = 'a'\nargs = ['tk-secret-argument']\n[servers.far]\nurl = 'https://h/mcpp/v1/tk-4f8a91c27b?key=tk-1'\n",
     );
     context
         .project_config("[servers.rope]\ncommand = 'evil'\n[servers.off]\ncommand = 'b'\nenabled = false\n");
     snapshot!(context.run(context.bowline(["config", "check"])), @"
     exit: 0
     --- stdout
-    far	user	ok	http https://h
+    far	user	ok	http https://h/mcpp/v1/…
     rope	user	ok	stdio a
     rope	project	not trusted	stdio evil
     off	project	not trusted	stdio b
@@ -123,7 +123,7 @@ fn config_check() {
     snapshot!(context.run(context.bowline(["config", "check"])), @"
     exit: 0
     --- stdout
-    far	user	ok	http https://h
+    far	user	ok	http https://h/mcpp/v1/…
     rope	user	overridden	stdio a
     off	project	disabled	stdio b
     rope	project	ok	stdio evil

@@ -195,7 +195,7 @@ async fn entries_are_listed_disabled_enabled_and_removed() {
     snapshot!(context.run(context.bowline(["list"])), @"
     exit: 0
     --- stdout
-    one	enabled	1	http://127.0.0.1:[PORT]
+    one	enabled	1	http://127.0.0.1:[PORT]/mcp
     two	disabled		none
     --- stderr
     ---

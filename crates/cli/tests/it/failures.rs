@@ -68,6 +68,57 @@ fn the_stderr_of_a_dead_command_is_quoted() {
     ");
 }
 
+/// A program that is started with the wrong arguments often says so on stdout.
+#[cfg(unix)]
+#[test]
+fn what_a_dead_command_printed_on_stdout_is_quoted() {
+    let context = Context::new();
+    let script = "echo usage: server FOLDER; seq 1 25 >&2; exit 2";
+    let shown = context.run(context.bowline(["tools", "--", "/bin/sh", "-c", script]));
+    let stderr: Vec<String> = (6..=25).map(|line| format!("    {line}\n")).collect();
+    let expected = format!(
+        "error: cannot connect to `sh`: the server exited with code 2\n  phase: connecting\n  transport: stdio\n  \
+         stdout ends: usage: server FOLDER\n  stderr ends:\n{}\nhint: see what it printed above, or run the command directly\n",
+        stderr.concat()
+    );
+    assert!(shown.contains(&expected), "{shown}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_named_as_such() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url().replace("http://", "https://")])), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: TLS handshake failed: the server does not speak TLS on this port
+      phase: connecting
+      transport: http
+
+    hint: if it has no certificate, write http://
+    ---
+    ");
+}
+
+/// A server with TLS resets a connection on which it is sent something else, or closes it.
+#[test]
+fn a_connection_that_ends_at_once_gets_a_hint_about_tls() {
+    let context = Context::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    // It ends with the process of the tests.
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = std::io::Read::read(&mut stream, &mut [0; 16]);
+        }
+    });
+    let shown = context.run(context.bowline(["tools", &url]));
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    let hint = "hint: is that an MCP server? If it speaks TLS on that port, write https://\n";
+    assert!(shown.contains(hint), "{shown}");
+}
+
 #[tokio::test]
 async fn a_login_challenge_is_reported() {
     let context = Context::new();

@@ -128,6 +128,9 @@ impl Resolver<'_, '_> {
 
     pub(super) fn resolve_stdio(&mut self, command: Located<String>, started: StdioKeys) -> Option<Program> {
         let StdioKeys { args, env, cwd } = started;
+        if args.is_none() {
+            self.warn_command_line(&command);
+        }
         let command = self.resolve_text(command, check::command);
         let args = args.map_or_else(Vec::new, |args| {
             let texts = args.value.into_iter();
@@ -136,6 +139,20 @@ impl Resolver<'_, '_> {
         let env = self.resolve_environment(env);
         let cwd = self.resolve_path(cwd);
         Some(Program { command: command?, args, env, cwd })
+    }
+
+    /// Notes a `command` that looks like a program with its arguments. No shell splits it.
+    fn warn_command_line(&mut self, command: &Located<String>) {
+        let mut words = command.value.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        let args: Vec<String> = words.map(|word| format!("{word:?}")).collect();
+        // A path may have spaces in it.
+        if !args.is_empty() && !program.contains(['/', '\\']) {
+            let finding =
+                Finding::new(ProblemKind::Doubtful, "is taken for the name of one program, with its spaces")
+                    .hint(format!("write command = {program:?} and args = [{}]", args.join(", ")));
+            self.report.note(&command.place, finding);
+        }
     }
 
     fn resolve_http(&mut self, name: &str, url: Located<String>, reached: HttpKeys) -> Option<Http> {

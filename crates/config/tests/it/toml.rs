@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_config::{Config, Exposure, Protocol, Server, Share, Tls, ToolPattern, Transport};
 use bowline_testkit::with;
 
-use crate::{parse_errors, parse_valid};
+use crate::{note_lines, parse_errors, parse_valid};
 
 #[test]
 fn every_key_is_read() {
@@ -354,4 +354,20 @@ fn foreign_words_lead_to_the_key_that_is_meant() {
                     c.toml:5:1: servers.b.client_id: unknown key\n  hint: it goes into `[servers.NAME.auth]`\n\
                     c.toml:7:1: hooks[0].cmd: unknown key\n  hint: did you mean `command`?";
     assert_eq!(parse_errors("c.toml", text), expected);
+}
+
+/// No shell splits the command. A path may have spaces.
+#[test]
+fn a_command_with_its_arguments_in_one_string_is_doubtful() {
+    let config = parse_valid(
+        "/c.toml",
+        "[servers.a]\ncommand = 'npx -y foo'\n[servers.b]\ncommand = '/opt/My App/run'\n",
+    );
+    assert_eq!(
+        note_lines(&config.notes),
+        "/c.toml:2:11: servers.a.command: is taken for the name of one program, with its spaces\n  hint: \
+         write command = \"npx\" and args = [\"-y\", \"foo\"]"
+    );
+    let with_args = parse_valid("/c.toml", "[servers.a]\ncommand = 'npx -y'\nargs = ['foo']\n");
+    assert_eq!(note_lines(&with_args.notes), "");
 }

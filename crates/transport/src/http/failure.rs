@@ -7,6 +7,8 @@ use std::io;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use rustls::AlertDescription;
 
+use super::tls_error;
+
 /// A name that did not resolve. A separate type, so that it can be told from other I/O errors.
 #[derive(Debug)]
 pub(super) struct ResolveError(pub(super) io::Error);
@@ -21,10 +23,11 @@ impl Error for ResolveError {}
 
 /// Maps an error of making a connection. Nothing was sent.
 pub(super) fn connect_fault(error: &(dyn Error + 'static)) -> Fault {
+    if let Some(error) = find_tls_error(error) {
+        return Fault::before_sending(Cause::Tls).with_note(tls_error::describe(error));
+    }
     let cause = if find_source::<ResolveError>(error).is_some() {
         Cause::Dns
-    } else if find_tls_error(error).is_some() {
-        Cause::Tls
     } else {
         match innermost_io_kind(error) {
             Some(io::ErrorKind::ConnectionRefused) => Cause::Refused,
@@ -53,7 +56,7 @@ pub(super) fn unix_connect_fault(error: &io::Error) -> Fault {
 /// Maps an error after the request was, or may have been, sent.
 pub(super) fn exchange_fault(error: &(dyn Error + 'static)) -> Fault {
     if let Some(error) = find_tls_error(error) {
-        let fault = Fault::new(Cause::Tls).with_note(error.to_string());
+        let fault = Fault::new(Cause::Tls).with_note(tls_error::describe(error));
         // With TLS 1.3 a server checks our certificate after we have begun to send. It has not read
         // the request.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };

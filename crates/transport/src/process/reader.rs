@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::stderr::StderrTail;
+use super::line_tail::LineTail;
 use super::supervise::ProcessPhase;
 use crate::pipe::{FrameReader, InboundFrame, PipeReader};
 use crate::redact::Redactor;
@@ -27,7 +27,10 @@ pub struct ProcessReader {
     /// Resolves with the exit of the process. Kept across polls, which makes polling cheap; not
     /// polled again once it is ready.
     exit: Pin<Box<dyn Future<Output = Exit> + Send>>,
-    tail: Arc<Mutex<StderrTail>>,
+    /// What the process wrote to stderr.
+    tail: Arc<Mutex<LineTail>>,
+    /// What it wrote to stdout that is no message, such as how it is used.
+    noise: LineTail,
     stage: Stage,
     /// Removes the secrets that the server was given.
     redactor: Arc<Redactor>,
@@ -55,7 +58,7 @@ impl ProcessReader {
     pub(super) fn new(
         pipe: PipeReader,
         mut phase: watch::Receiver<ProcessPhase>,
-        tail: Arc<Mutex<StderrTail>>,
+        tail: Arc<Mutex<LineTail>>,
         redactor: Arc<Redactor>,
     ) -> Self {
         let exit = async move {
@@ -63,7 +66,8 @@ impl ProcessReader {
             let life = phase.wait_for(|life| life.exit().is_some()).await.map(|life| *life);
             life.ok().and_then(ProcessPhase::exit).unwrap_or(Exit::Eof)
         };
-        Self { pipe, exit: Box::pin(exit), tail, stage: Stage::Open, redactor }
+        let noise = LineTail::default();
+        Self { pipe, exit: Box::pin(exit), tail, noise, stage: Stage::Open, redactor }
     }
 
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<InboundFrame, Fault>> {
@@ -105,7 +109,7 @@ impl ProcessReader {
                 Stage::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
             let stderr = self.tail.lock().lines();
-            self.stage = Stage::Ended(fault.with_stderr(stderr));
+            self.stage = Stage::Ended(fault.with_stderr(stderr).with_stdout(self.noise.lines()));
         }
     }
 }
@@ -131,7 +135,12 @@ fn exit_fault(exit: Exit) -> Fault {
 impl FrameReader for ProcessReader {
     async fn recv(&mut self) -> Result<InboundFrame, Fault> {
         let received = poll_fn(|cx| self.poll_recv(cx)).await?;
-        Ok(self.redact(received))
+        let received = self.redact(received);
+        if let InboundFrame::Noise(line) = &received {
+            self.noise.push(line, |_| ());
+            self.noise.finish(|_| ());
+        }
+        Ok(received)
     }
 }
 

@@ -16,9 +16,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Grace;
 use super::group::Group;
+use super::line_tail::LineTail;
 #[cfg(unix)]
 use super::record::RecordFile;
-use super::stderr::{StderrListener, StderrTail};
+use super::stderr::StderrListener;
 use crate::pipe::PipeWriter;
 
 /// Lifecycle phase of a server process.
@@ -214,7 +215,7 @@ async fn sleep_until_deadline(deadline: Option<Instant>) {
 pub(super) struct StderrReader {
     io: Option<ChildStderr>,
     buffer: BytesMut,
-    tail: Arc<Mutex<StderrTail>>,
+    tail: Arc<Mutex<LineTail>>,
     server: String,
     listener: Option<StderrListener>,
 }
@@ -225,7 +226,7 @@ const STDERR_READ_SIZE: usize = 16 * 1024;
 impl StderrReader {
     pub(super) fn new(
         io: Option<ChildStderr>,
-        tail: Arc<Mutex<StderrTail>>,
+        tail: Arc<Mutex<LineTail>>,
         server: &str,
         listener: Option<StderrListener>,
     ) -> Self {
