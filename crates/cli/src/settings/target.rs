@@ -107,7 +107,7 @@ impl Settings {
                 // An untrusted file may define it, but its outline could not be read.
                 let unread = layers.untrusted().iter().filter(|file| file.outline.servers.is_empty());
                 unread.for_each(|file| self.printer.note(&file.note()));
-                return Err(self.unknown_server_failure(name, layers));
+                return Err(unknown_server_failure(name, layers));
             }
         };
         let file = layer.path.display();
@@ -131,32 +131,29 @@ impl Settings {
         layer.log_doubts(name);
         Ok(server.clone().with_common_hooks(&layers.common_hooks()))
     }
+}
 
-    fn unknown_server_failure(&self, name: &str, layers: &Layers) -> Failure {
-        let names = layers.server_names();
-        let message = format!("no server named `{name}` is configured");
-        if let Some(near) = closest_name(name, names.iter().copied()) {
-            return Failure::usage_hint(
-                message,
-                format!("did you mean `{near}`? There are: {}", names.join(", ")),
-            );
-        }
-        if name.contains(char::is_whitespace) {
-            return Failure::usage_hint(
-                message,
-                format!("to start a command, write it after `--`: -- {name}"),
-            );
-        }
-        // A person who types `localhost:3000/mcp` means a URL.
-        if name.contains(['/', ':']) {
-            return Failure::usage_hint(message, format!("for a URL, write http://{name} or https://{name}"));
-        }
-        if names.is_empty() {
-            let hint = format!("`bowline add {name} URL` adds it; or give a URL, or a command after `--`");
-            return Failure::usage_hint(message, hint);
-        }
-        Failure::usage_hint(message, format!("there are: {}", names.join(", ")))
+fn unknown_server_failure(name: &str, layers: &Layers) -> Failure {
+    let names = layers.server_names();
+    let message = format!("no server named `{name}` is configured");
+    if let Some(near) = closest_name(name, names.iter().copied()) {
+        return Failure::usage_hint(
+            message,
+            format!("did you mean `{near}`? There are: {}", names.join(", ")),
+        );
     }
+    if name.contains(char::is_whitespace) {
+        return Failure::usage_hint(message, format!("to start a command, write it after `--`: -- {name}"));
+    }
+    // A person who types `localhost:3000/mcp` means a URL.
+    if name.contains(['/', ':']) {
+        return Failure::usage_hint(message, format!("for a URL, write http://{name} or https://{name}"));
+    }
+    if names.is_empty() {
+        let hint = format!("`bowline add {name} URL` adds it; or give a URL, or a command after `--`");
+        return Failure::usage_hint(message, hint);
+    }
+    Failure::usage_hint(message, format!("there are: {}", names.join(", ")))
 }
 
 /// Builds a server from a URL. Its name is shown and logged, so it is the authority alone: paths
