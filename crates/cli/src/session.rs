@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Transport};
@@ -82,6 +83,8 @@ pub(crate) async fn with_session<T>(
         None => auth,
     };
     let builder = with_trace(client_builder(server.clone(), &folders, auth).handler(host), settings);
+    // A person waits for the end of the command.
+    let builder = builder.exit_wait(EXIT_WAIT);
     // Only legacy revisions have sessions, so none is resumed where the modern era is requested.
     let builder = match saved.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
@@ -130,6 +133,9 @@ pub(crate) async fn with_session<T>(
     }
     outcome
 }
+
+/// How long a server's process may take to end after its input was closed, before it gets SIGTERM.
+const EXIT_WAIT: Duration = Duration::from_millis(300);
 
 /// Returns a client builder with the settings of all commands: client info, authentication, the
 /// process records that `bowline ps` reads, and the negotiation cache.

@@ -64,6 +64,7 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     watchdog: bool,
+    exit_wait: Duration,
     era: Option<Era>,
     cache: CacheChoice,
     tracer: Option<Tracer>,
@@ -74,6 +75,9 @@ pub struct Builder {
     auth: Option<Auth>,
     via: Via,
 }
+
+/// How long a process may take to end by itself.
+const DEFAULT_EXIT_WAIT: Duration = Duration::from_secs(2);
 
 impl Client {
     /// Connects to a server: starts or reaches it, and negotiates the protocol.
@@ -97,6 +101,7 @@ impl Client {
             handler: Arc::new(NoHandler),
             records: None,
             watchdog: true,
+            exit_wait: DEFAULT_EXIT_WAIT,
             era: None,
             cache: CacheChoice::default(),
             tracer: None,
@@ -446,6 +451,14 @@ impl Builder {
     #[must_use]
     pub fn without_watchdog(mut self) -> Self {
         self.watchdog = false;
+        self
+    }
+
+    /// Sets how long the server's process may take to end by itself after the connection was closed,
+    /// before it gets SIGTERM. Default 2 s. Some servers do not end when their input does.
+    #[must_use]
+    pub fn exit_wait(mut self, wait: Duration) -> Self {
+        self.exit_wait = wait;
         self
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     process_records: Option<PathBuf>,
     /// Whether the watchdog ends server processes if this process is killed.
     watchdog: bool,
+    /// How long a server process may take to end by itself.
+    exit_wait: Duration,
     events: mpsc::UnboundedReceiver<DriverEvent>,
     links: HashMap<Attempt, OpenLink>,
     /// Session id of the last link, if the server may still know it.
@@ -325,7 +327,7 @@ impl Driver {
     /// Starts the process in its own task, since finding the command can take a while.
     fn spawn_process(&self, attempt: Attempt, stdio: Program) {
         let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
-        let watchdog = self.watchdog;
+        let (watchdog, exit_wait) = (self.watchdog, self.exit_wait);
         // Does not keep the connection alive: the process may end a little later.
         let weak = Arc::downgrade(&connection);
         let stderr = process::StderrListener::new(move |line| {
@@ -338,7 +340,7 @@ impl Driver {
                 stdio: &stdio,
                 name: &connection.server.name,
                 limit: MAX_MESSAGE_BYTES,
-                grace: process::Grace::default(),
+                grace: process::Grace { eof: exit_wait, ..process::Grace::default() },
                 records: records.as_deref(),
                 watchdog,
                 stderr: Some(&stderr),

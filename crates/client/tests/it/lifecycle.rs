@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use bowline::config::Protocol;
 use bowline::{
     Builder, Cause, Client, Execution, Exit, Handler, HandlerResult, Json, Misbehavior, Server,
     ServerRequest, SpawnError, Status,
@@ -52,6 +53,29 @@ async fn st_04_closing_ends_the_process_and_its_children() {
     client.close().await;
     assert!(!is_alive(pid), "closing waits for its end");
     assert!(testkit::wait_for_exit(grandchild, TEST_TIMEOUT).await, "the grandchild is still there");
+}
+
+/// ST-04: a server that goes on when its input has ended gets SIGTERM after the wait, and not before.
+#[cfg(unix)]
+#[tokio::test]
+async fn st_04_the_wait_for_the_end_of_a_process_can_be_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let ending = async |wait| {
+        let mark = folder.path().join("ending");
+        // It needs a moment after the end of its input.
+        let script = format!(
+            r#"trap 'echo terminated > {0}; exit' TERM
+            read -r _; printf '%s\n' '{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}}}'
+            while read -r _; do :; done
+            sleep 0.5 & wait; echo finished > {0}"#,
+            mark.display()
+        );
+        let server = Server::stdio("test", "sh").args(["-c", &script]).protocol(Protocol::Legacy);
+        Client::builder(server).exit_wait(wait).connect().await.unwrap().close().await;
+        std::fs::read_to_string(mark).unwrap()
+    };
+    assert_eq!(ending(Duration::ZERO).await, "terminated\n");
+    assert_eq!(ending(TEST_TIMEOUT).await, "finished\n");
 }
 
 /// Dropping the last clone closes the connection.

@@ -41,6 +41,8 @@ pub(crate) struct ConnectionSetup {
     pub(crate) process_records: Option<PathBuf>,
     /// Whether the watchdog ends server processes if this process is killed.
     pub(crate) watchdog: bool,
+    /// How long a server process may take to end by itself.
+    pub(crate) exit_wait: Duration,
     /// The era to negotiate first.
     pub(crate) preferred_era: Option<Era>,
     /// Where the outcome of negotiations is cached.
@@ -112,6 +114,7 @@ impl Driver {
             target,
             process_records: setup.process_records,
             watchdog: setup.watchdog,
+            exit_wait: setup.exit_wait,
             events,
             links: HashMap::new(),
             resumable_session,
