@@ -108,7 +108,9 @@ impl HostEntry {
 /// `bowline connect`, by whatever path or package runner.
 pub fn starts_bowline(entry: &Value) -> bool {
     let words = command_words(entry);
-    let Some(at) = words.iter().position(|word| file_stem(word) == "bowline") else { return false };
+    let Some(at) = words.iter().position(|word| PROGRAM_NAMES.contains(&file_stem(word))) else {
+        return false;
+    };
     if !words[..at].iter().all(|word| LAUNCHER_WORDS.contains(&file_stem(word))) {
         return false;
     }
@@ -118,7 +120,9 @@ pub fn starts_bowline(entry: &Value) -> bool {
 }
 
 /// What may come before `bowline` in a command that runs it from a package.
-const LAUNCHER_WORDS: [&str; 9] = ["npx", "-y", "--yes", "cmd", "/c", "c", "uvx", "--from", "bowline-mcp"];
+const LAUNCHER_WORDS: [&str; 8] = ["npx", "-y", "--yes", "cmd", "/c", "c", "uvx", "--from"];
+/// What the program is called in packages.
+const PROGRAM_NAMES: [&str; 2] = ["bowline", "bowline-mcp"];
 
 /// The command of an entry, in the shape of any host: `command` with `args`, `command` as a list, or
 /// goose's `cmd`.
@@ -158,6 +162,7 @@ mod tests {
                 json!({"command": "uvx", "args": ["--from", "bowline-mcp", "bowline", "serve", "--stdio"]}),
                 true,
             ),
+            (json!({"command": "uvx", "args": ["bowline-mcp", "connect", "https://example.com/mcp"]}), true),
             (json!({"cmd": "bowline", "args": ["serve", "--stdio"]}), true),
             (json!({"command": "bowline", "args": ["serve"]}), false),
             (json!({"command": "bowline", "args": ["tools"]}), false),
