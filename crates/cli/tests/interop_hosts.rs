@@ -174,14 +174,14 @@ async fn claude_code_finds_what_was_installed() {
     run_bowline(home.path(), &["install", "claude-code", "--yes"]);
     // Nothing has read it yet, so that it is restored exactly.
     let installed = std::fs::read_to_string(&file).expect("a file");
-    run_bowline(home.path(), &["uninstall", "claude-code", "--name", "bowline", "--yes"]);
+    run_bowline(home.path(), &["uninstall", "claude-code", "--yes"]);
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
     run_bowline(home.path(), &["install", "claude-code", "--yes"]);
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), installed);
     let shown = run(&claude, home.path(), &["mcp", "list"]).await;
     assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
     assert_introduced(&server, "claude");
-    run_bowline(home.path(), &["uninstall", "claude-code", "--name", "bowline", "--yes"]);
+    run_bowline(home.path(), &["uninstall", "claude-code", "--yes"]);
     let shown = run(&claude, home.path(), &["mcp", "list"]).await;
     let has = |name: &str| shown.lines().any(|line| line.starts_with(name));
     assert!(has("other:") && !has("bowline:"), "{shown}");

@@ -53,8 +53,8 @@ pub(crate) struct InstallArgs {
 /// entries of bowline are removed, and everything else stays as it is.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Entries that were written by hand are removed as well, if they start `bowline serve --stdio` or `bowline connect`. What \
-would be changed is shown, and you are asked. If the file changes between the preview and your answer, nothing is \
+If `bowline install` was never used with the file, entries that were written by hand are removed: those that start \
+`bowline serve --stdio` or `bowline connect`. What would be changed is shown, and you are asked. If the file changes between the preview and your answer, nothing is \
 written.
 
 Examples:

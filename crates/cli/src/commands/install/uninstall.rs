@@ -182,9 +182,12 @@ impl UninstallPlan {
         recorded: Option<&(InstallRecord, Option<String>)>,
         args: &HostFileArgs,
     ) -> Outcome<HostDocument> {
-        let own = document.entries().filter(|(name, entry)| is_named(args, name) && starts_bowline(entry));
-        let names: Vec<String> = own.map(|(name, _)| name.to_owned()).collect();
         let record = recorded.map(|(record, _)| record);
+        // With a record, what a person has written by hand stays.
+        let is_ours =
+            |name: &str| record.is_none_or(|record| record.entries.iter().any(|entry| entry.name == name));
+        let own = document.entries().filter(|(name, entry)| is_named(args, name) && starts_bowline(entry));
+        let names: Vec<String> = own.map(|(name, _)| name.to_owned()).filter(|name| is_ours(name)).collect();
         for name in names {
             document = self.without(&document, &name, record)?;
             self.entries.push(name);

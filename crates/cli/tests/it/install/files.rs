@@ -188,6 +188,20 @@ fn a_link_stays_a_link_and_the_mode_stays() {
     check(false);
 }
 
+#[test]
+fn an_entry_that_was_written_by_hand_outlives_an_installation() {
+    let context = Context::new();
+    let by_hand = r#""mine":{"command":"bowline","args":["connect","https://example.com/mcp"]}"#;
+    let file = context.write("home/file", format!(r#"{{"mcpServers":{{{by_hand}}}}}"#));
+    let file = file.to_str().unwrap();
+    run_json(&context, &["install", "cursor", "--yes", "--file", file]);
+    let changed = read(&context, "home/file").replace(by_hand, &format!(r#"{by_hand},"b":{{}}"#));
+    context.write("home/file", &changed);
+    let removed = run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
+    assert_eq!((&removed["state"], &removed["entries"]), (&json!("removed"), &json!(["bowline"])));
+    assert_eq!(read(&context, "home/file"), format!(r#"{{"mcpServers":{{{by_hand},"b":{{}}}}}}"#));
+}
+
 /// A token in the file is neither printed nor left in a copy.
 #[test]
 fn secrets_of_the_file_stay_in_the_file() {
