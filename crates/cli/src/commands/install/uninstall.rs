@@ -197,7 +197,7 @@ impl UninstallPlan {
         let path = self.change.path.display();
         if self.kind == UninstallKind::EntriesRemoved {
             self.notes.push(format!(
-                "{path} has changed since `bowline install`, so only its entries are removed; the rest stays as it is now"
+                "{path} has changed since `bowline install`, so only the entries of bowline are removed; the rest stays as it is now"
             ));
         }
         let backup = backup.as_deref().and_then(|text| HostDocument::parse(self.change.host, text).ok());

@@ -140,7 +140,7 @@ fn a_file_that_has_changed_loses_only_the_entry() {
     let changed = change(&read(&context, CLAUDE_FILE));
     context.write(CLAUDE_FILE, &changed);
     let shown = context.run(context.bowline(["uninstall", "claude-code", "--yes"]));
-    let note = "note: [TMP]/home/.claude.json has changed since `bowline install`, so only its entries are removed; the rest stays as it is now\n";
+    let note = "note: [TMP]/home/.claude.json has changed since `bowline install`, so only the entries of bowline are removed; the rest stays as it is now\n";
     assert!(shown.contains(note), "{shown}");
     assert!(shown.contains("note: removed `bowline` from [TMP]/home/.claude.json\n"), "{shown}");
     assert_eq!(read(&context, CLAUDE_FILE), change(claude_fixture()));
