@@ -7,6 +7,7 @@ mod demo;
 mod duration;
 mod entries;
 mod handler;
+mod install;
 mod json_flag;
 mod login;
 mod logs;
@@ -32,6 +33,7 @@ pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
 pub(crate) use entries::{AddArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
+pub(crate) use install::{HostFileArgs, InstallArgs, UninstallArgs};
 pub(crate) use json_flag::rewrite_json_flag;
 pub(crate) use login::{
     AuthArgs, AuthVerb, DocumentArgs, ExportArgs, ImportArgs, LoginArgs, LogoutArgs, PassphraseArgs,
@@ -200,6 +202,10 @@ pub(crate) enum Verb {
     List,
     /// Open your configuration in an editor, and check it afterwards
     Edit,
+    /// Write an entry for bowline into the configuration of a host
+    Install(InstallArgs),
+    /// Restore the configuration of a host as it was before `install`
+    Uninstall(UninstallArgs),
     /// Look at the configuration
     Config(ConfigArgs),
     /// What could be typed next, for shells

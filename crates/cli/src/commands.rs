@@ -11,6 +11,7 @@ mod demo;
 mod docs;
 mod entries;
 mod info;
+mod install;
 mod list;
 mod login;
 mod logout;
@@ -65,6 +66,8 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Disable(args) => entries::disable(&args, settings).await,
         Verb::List => entries::list(settings),
         Verb::Edit => entries::edit(settings).await,
+        Verb::Install(args) => install::run(args, settings).await,
+        Verb::Uninstall(args) => install::run_uninstall(args, settings).await,
         Verb::Config(args) => config::run(args, settings),
         Verb::Shell(args) => docs::complete(args, settings).await,
         Verb::Completions(args) => docs::completions(&args),

@@ -150,6 +150,82 @@ async fn hosts_are_served_all_servers_as_one() {
     assert_introduced(&server, "claude");
 }
 
+/// Runs `bowline` in `home`, as a person would who has it in a folder that is not on `PATH`.
+fn run_bowline(home: &Path, args: &[&str]) {
+    let mut command = Command::new(BOWLINE);
+    command.args(args).current_dir(home).env_clear().env("HOME", home).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().expect("bowline starts");
+    let shown = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{status}: {shown}");
+}
+
+/// The file that Claude Code made itself gets an entry, and is rewritten by Claude Code afterwards.
+#[tokio::test]
+async fn claude_code_finds_what_was_installed() {
+    let claude = required_variable("BOWLINE_CLAUDE");
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let _daemon = DaemonOf(home.path());
+    let other = ["mcp", "add", "--scope", "user", "other", "--", BOWLINE, "connect", "--", "no-such-program"];
+    run(&claude, home.path(), &other).await;
+    let file = home.path().join(".claude.json");
+    let before = std::fs::read_to_string(&file).expect("the file of Claude Code");
+    run_bowline(home.path(), &["install", "claude-code", "--yes"]);
+    // Nothing has read it yet, so that it is restored exactly.
+    let installed = std::fs::read_to_string(&file).expect("a file");
+    run_bowline(home.path(), &["uninstall", "claude-code", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
+    run_bowline(home.path(), &["install", "claude-code", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), installed);
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, "bowline:").contains("Connected"), "{shown}");
+    assert_introduced(&server, "claude");
+    run_bowline(home.path(), &["uninstall", "claude-code", "--yes"]);
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    let has = |name: &str| shown.lines().any(|line| line.starts_with(name));
+    assert!(has("other:") && !has("bowline:"), "{shown}");
+}
+
+#[tokio::test]
+async fn opencode_finds_what_was_installed() {
+    let opencode = required_variable("BOWLINE_OPENCODE");
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let _daemon = DaemonOf(home.path());
+    let folder = home.path().join(".config/opencode");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("opencode.jsonc");
+    // opencode writes the schema into a file that has none.
+    let before = "{\n  \"$schema\": \"https://opencode.ai/config.json\",\n  // Mine.\n  \"mcp\": {\n    \"other\": { \"type\": \"remote\", \"url\": \"http://127.0.0.1:9/\" }, // down\n  },\n}\n";
+    std::fs::write(&file, before).expect("a file");
+    run_bowline(home.path(), &["install", "opencode", "--yes"]);
+    let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, " bowline ").contains("connected"), "{shown}");
+    assert_introduced(&server, "opencode");
+    run_bowline(home.path(), &["uninstall", "opencode", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
+    let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
+    assert!(shown.contains(" other ") && !shown.contains(" bowline "), "{shown}");
+}
+
+/// Codex lists what its file says, without connecting.
+#[tokio::test]
+async fn codex_reads_what_was_installed() {
+    let codex = required_variable("BOWLINE_CODEX");
+    let home = TempDir::new().expect("a folder");
+    std::fs::create_dir_all(home.path().join(".codex")).expect("a folder");
+    let file = home.path().join(".codex/config.toml");
+    let before = "# Mine.\nmodel = \"m\"\n\n[mcp_servers.other]\nurl = \"http://127.0.0.1:9/\"\n";
+    std::fs::write(&file, before).expect("a file");
+    run_bowline(home.path(), &["install", "codex", "--yes"]);
+    let listed = run(&codex, home.path(), &["mcp", "get", "bowline"]).await;
+    assert!(listed.contains(BOWLINE) && listed.contains("serve --stdio"), "{listed}");
+    run_bowline(home.path(), &["uninstall", "codex", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
+}
+
 /// `bowline serve` on a socket, ended when this is dropped.
 struct Gateway {
     child: std::process::Child,

@@ -3,8 +3,12 @@
 //!
 //! Nothing here starts a program or sends a request. Every file is untrusted input.
 
+mod edit;
+mod entry;
 mod host;
 mod locations;
 
+pub use edit::{EditError, HostDocument, Insertion};
+pub use entry::{ServerCommand, starts_bowline};
 pub use host::{FileFormat, Host};
 pub use locations::{HostFile, Scope, host_files};

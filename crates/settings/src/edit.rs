@@ -1,15 +1,15 @@
 //! [`ConfigEditor`]: changes the servers in a configuration file, and keeps everything else as it was
 //! written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bowline_store::private;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use crate::environment::{describe_io_error, read_small_file};
 use crate::error::SettingsError;
+use crate::user_file::{ReplaceError, replace_user_file};
 
 /// A configuration file in TOML that is being changed. Comments, blank lines and the order of what is
 /// not changed stay as they are.
@@ -137,42 +137,17 @@ impl ConfigEditor {
     /// Writes the changed file in one step, and keeps its permissions. A file that is new is readable
     /// by its owner only.
     pub fn save(&self) -> Result<(), SettingsError> {
-        let failed = |error: &io::Error| {
-            let why = describe_io_error(error);
-            SettingsError::new(format!("{} cannot be written: {why}", self.path.display()))
-        };
-        // What is kept in another place and linked to stays there.
-        let target = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let now = match fs::read(&target) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            read => Some(read.map_err(|error| failed(&error))?),
-        };
-        if now.as_deref() != self.before.as_deref().map(str::as_bytes) {
-            return Err(SettingsError {
+        let failed =
+            |why: &str| SettingsError::new(format!("{} cannot be written: {why}", self.path.display()));
+        let before = self.before.as_deref().map(str::as_bytes);
+        replace_user_file(&self.path, before, Some(self.text().as_bytes())).map_err(|error| match error {
+            ReplaceError::Changed => SettingsError {
                 hint: Some("try again".to_owned()),
                 ..SettingsError::new(format!("{} was changed by somebody else", self.path.display()))
-            });
-        }
-        self.write(&target).map_err(|error| failed(&error))
-    }
-
-    fn write(&self, target: &Path) -> io::Result<()> {
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-            private::create_folder(folder)?;
-        }
-        let permissions = fs::metadata(target).ok().map(|about| about.permissions());
-        private::replace_file(target, self.text().as_bytes())?;
-        if let Some(permissions) = permissions {
-            fs::set_permissions(target, permissions)?;
-        }
-        // It is not made again by anything, so it has to outlive a power loss.
-        OpenOptions::new().write(true).open(target)?.sync_all()?;
-        if let Some(folder) = folder {
-            // Not every system can sync a folder.
-            let _ = File::open(folder).and_then(|folder| folder.sync_all());
-        }
-        Ok(())
+            },
+            ReplaceError::ReadOnly => failed("it is read-only"),
+            ReplaceError::Io(error) => failed(&describe_io_error(&error)),
+        })
     }
 
     fn servers(&self) -> Option<&dyn TableLike> {

@@ -12,9 +12,12 @@ mod folders;
 pub mod private_folder;
 mod shell_quote;
 mod trust;
+mod user_file;
 
 pub use edit::{ConfigEditor, EntryValue};
-pub use environment::{ProcessEnvironment, describe_io_error, non_empty_var, read_small_file};
+pub use environment::{
+    ProcessEnvironment, describe_io_error, non_empty_var, read_small_file, read_text_file,
+};
 pub use error::SettingsError;
 pub use files::{
     CONFIG_VARIABLE, ConfigFiles, Layer, Layers, Origin, PROJECT_FILES, ProjectTrust, ServerLookup,
@@ -26,6 +29,7 @@ pub use folders::{
 };
 pub use shell_quote::shell_quote;
 pub use trust::{
-    DistrustReason, Exposure, ProjectFile, TrustRecords, TrustRow, TrustState, resolve_location,
+    DistrustReason, Exposure, ProjectFile, TrustRecords, TrustRow, TrustState, hex_hash, resolve_location,
     trust_command,
 };
+pub use user_file::{ReplaceError, replace_user_file};

@@ -229,7 +229,7 @@ fn read_record(path: &Path) -> io::Result<Option<TrustRecord>> {
 }
 
 /// Returns the SHA-256 in hexadecimal digits.
-fn hex_hash(bytes: &[u8]) -> String {
+pub fn hex_hash(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 

@@ -123,7 +123,10 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
         ("complete", [server, "resource"]) => WordKind::Template { server },
         ("complete", [server, "prompt", name]) => WordKind::Argument { server, name },
         _ => {
-            let positional = verb.get_positionals().nth(words.len());
+            // The last one may take any number of words.
+            let repeated =
+                || verb.get_positionals().last().filter(|it| matches!(it.get_action(), ArgAction::Append));
+            let positional = verb.get_positionals().nth(words.len()).or_else(repeated);
             return positional.map_or(CursorContext::Unknown, |positional| possible_values(positional, ""));
         }
     };
@@ -214,6 +217,9 @@ mod tests {
         assert_eq!(fixed("config "), ["check", "schema", "path"]);
         assert_eq!(fixed("auth "), ["export", "import", "document"]);
         assert_eq!(fixed("complete s "), ["prompt", "resource"]);
+        for line in ["install ", "install zed ", "uninstall "] {
+            assert!(fixed(line).contains(&"claude-code".into()), "{line}");
+        }
         assert!(fixed("completions ").contains(&"fish".into()));
     }
 

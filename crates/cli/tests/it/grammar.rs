@@ -42,6 +42,8 @@ fn help_in_short() {
       disable      Disable servers of your configuration
       list         List the configured servers, without connecting to them
       edit         Open your configuration in an editor, and check it afterwards
+      install      Write an entry for bowline into the configuration of a host
+      uninstall    Restore the configuration of a host as it was before `install`
       config       Look at the configuration
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder

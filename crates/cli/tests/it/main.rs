@@ -27,6 +27,7 @@ mod grammar;
 #[cfg(unix)]
 mod hooks;
 mod info;
+mod install;
 #[cfg(unix)]
 mod interrupt;
 mod lists;

@@ -1,0 +1,145 @@
+//! Files that are not changed, and what is said about it.
+
+use super::{CLAUDE_FILE, claude_fixture, read, run_json, run_refused, shown_without_program};
+use crate::context::Context;
+
+/// The file changes while the person looks at the preview.
+#[cfg(unix)]
+#[test]
+fn a_file_that_changes_after_the_preview_is_not_written() {
+    use crate::pty::{ENTER, Person, UP};
+    let context = Context::new();
+    let other = "{\"numStartups\": 1}";
+    for verb in ["install", "uninstall"] {
+        context.write(CLAUDE_FILE, claude_fixture());
+        if verb == "uninstall" {
+            run_json(&context, &["install", "claude-code", "--yes"]);
+        }
+        let mut person = Person::sits_at(context.bowline([verb, "claude-code"]));
+        person.sees("/home/.claude.json?");
+        context.write(CLAUDE_FILE, other);
+        person.presses(&format!("{UP}{ENTER}"));
+        let end = person.leaves();
+        assert_eq!(end.code, 2, "{}", end.screen);
+        let screen = end.screen.replace('\n', "");
+        assert!(screen.contains("has changed since the preview, so nothing was written to it"), "{screen}");
+        assert_eq!(read(&context, CLAUDE_FILE), other);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_person_is_asked_and_may_say_no() {
+    use crate::pty::{ENTER, Person, UP};
+    let context = Context::new();
+    context.write(CLAUDE_FILE, claude_fixture());
+    let mut person = Person::sits_at(context.bowline(["install", "claude-code"]));
+    person.sees("/home/.claude.json?");
+    person.presses(ENTER);
+    assert_eq!(person.leaves().code, 2);
+    assert_eq!(read(&context, CLAUDE_FILE), claude_fixture());
+    let mut person = Person::sits_at(context.bowline(["install", "claude-code"]));
+    person.sees("/home/.claude.json?");
+    person.presses(&format!("{UP}{ENTER}"));
+    assert_eq!(person.leaves().code, 0);
+    assert!(read(&context, CLAUDE_FILE).contains("\"bowline\""));
+}
+
+#[test]
+fn a_read_only_file_is_not_written() {
+    let context = Context::new();
+    let file = context.write("home/file", "{}");
+    let mut permissions = std::fs::metadata(&file).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&file, permissions).unwrap();
+    let refused = run_refused(&context, &["install", "cursor", "--yes", "--file", file.to_str().unwrap()]);
+    assert!(
+        refused.contains("error: [TMP]/home/file is read-only, so nothing was written to it\n"),
+        "{refused}"
+    );
+    assert!(refused.contains("hint: allow yourself to write to the file"), "{refused}");
+    assert_eq!(read(&context, "home/file"), "{}");
+    assert_eq!(std::fs::read_dir(context.path("home/.local/state/bowline/installs")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_entry_that_is_something_else_stays() {
+    let context = Context::new();
+    let text = "{\"mcpServers\":{\"bowline\":{\"url\":\"https://example.com/mcp\"}}}";
+    let file = context.write("home/file", text);
+    let file = file.to_str().unwrap();
+    let refused = run_refused(&context, &["install", "cursor", "--yes", "--file", file]);
+    assert_eq!(
+        refused,
+        "error: [TMP]/home/file has an entry `bowline` that is something else; nothing was changed\n\nhint: choose another name with --name\n---"
+    );
+    let named = run_json(&context, &["install", "cursor", "--yes", "--file", file, "--name", "all"]);
+    assert_eq!(named["entries"], serde_json::json!(["all"]));
+    let none = run_json(&context, &["uninstall", "cursor", "--dry-run", "--file", file, "--name", "bowline"]);
+    assert_eq!(none["state"], "not_installed");
+    run_json(&context, &["uninstall", "cursor", "--yes", "--file", file, "--name", "all"]);
+    assert_eq!(read(&context, "home/file"), text);
+}
+
+/// What to add by hand is said instead.
+#[test]
+fn a_file_that_cannot_be_changed_safely_is_left_alone() {
+    let context = Context::new();
+    let file = context.write("home/file", "mcp_servers: null\n");
+    let refused = run_refused(&context, &["install", "hermes", "--yes", "--file", file.to_str().unwrap()]);
+    let refused = shown_without_program(&refused);
+    assert_eq!(
+        refused,
+        "error: [TMP]/home/file cannot be changed safely: it is written in a way in which one entry cannot be changed alone; nothing was changed
+  entry:
+    mcp_servers:
+      bowline:
+        command: [BOWLINE]
+        args: [serve, \"--stdio\"]
+
+hint: add the entry to `mcp_servers` by hand
+---"
+    );
+    assert_eq!(read(&context, "home/file"), "mcp_servers: null\n");
+    let broken = context.write("home/broken", "{\n\"a\": token\n}");
+    let refused = run_refused(&context, &["install", "cursor", "--yes", "--file", broken.to_str().unwrap()]);
+    assert!(
+        refused.starts_with(
+            "error: [TMP]/home/broken cannot be changed: it is not valid JSON in line 2: Unexpected word; nothing was changed\n"
+        ),
+        "{refused}"
+    );
+}
+
+/// If one of several files cannot be changed, none is.
+#[cfg(unix)]
+#[test]
+fn several_hosts_are_changed_together_or_not_at_all() {
+    let context = Context::new();
+    context.write(CLAUDE_FILE, claude_fixture());
+    std::fs::create_dir_all(context.path("home/.codex")).unwrap();
+    context.write("home/.codex/config.toml", "mcp_servers = 1\n");
+    run_refused(&context, &["install", "claude-code", "codex", "--yes"]);
+    assert_eq!(read(&context, CLAUDE_FILE), claude_fixture());
+    context.write("home/.codex/config.toml", "model = \"m\"\n");
+    run_json(&context, &["install", "claude-code", "codex", "--yes"]);
+    assert!(read(&context, CLAUDE_FILE).contains("\"bowline\""));
+    assert!(
+        read(&context, "home/.codex/config.toml").starts_with("model = \"m\"\n\n[mcp_servers.bowline]\n")
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn places_without_a_file_are_refused() {
+    let context = Context::new();
+    let refused = run_refused(&context, &["install", "windsurf", "--scope", "project"]);
+    assert!(refused.starts_with("error: Windsurf has no file for a project that is known\n"), "{refused}");
+    std::os::unix::fs::symlink("nowhere", context.path(CLAUDE_FILE)).unwrap();
+    let refused = run_refused(&context, &["install", "claude-code", "--yes"]);
+    assert!(refused.starts_with("error: [TMP]/home/.claude.json is a link to a file that does not exist\n"));
+    let refused = run_refused(&context, &["install", "emacs"]);
+    assert!(refused.contains("invalid value 'emacs'") && refused.contains("claude-code"), "{refused}");
+    let refused = run_refused(&context, &["install", "claude-code", "--name", "a b"]);
+    assert!(refused.contains("at most 50 of A-Z a-z 0-9 _ -"), "{refused}");
+}

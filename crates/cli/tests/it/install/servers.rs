@@ -1,0 +1,124 @@
+//! Which entries are written: for all servers, for some, for a view; and those they take the place of.
+
+use serde_json::{Value, json};
+
+use super::{read, run_json, run_refused};
+use crate::context::Context;
+
+const CONFIG: &str = "\
+[servers.github]
+url = 'https://example.com/mcp'
+[servers.files]
+command = 'files'
+[views.review]
+servers = ['files']
+";
+
+/// A file that has a server of that name already, and another one.
+const CURSOR: &str = r#"{
+  "mcpServers": {
+    "github": {
+      "url": "https://example.com/mcp" // mine
+    },
+    "other": { "command": "other" }
+  }
+}
+"#;
+
+fn entry(context: &Context, name: &str) -> Value {
+    let text = read(context, "home/file").replace("// mine", "");
+    let file: Value = serde_json::from_str(&text).unwrap();
+    file["mcpServers"][name].clone()
+}
+
+#[test]
+fn a_view_and_a_configuration_are_passed_on() {
+    let context = Context::new();
+    let config = context.write("home/other.toml", CONFIG);
+    let config = config.to_str().unwrap();
+    let file = context.path("home/file");
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file, "--config", config, "--view"];
+    run_json(&context, &[&install[..], &["review"]].concat());
+    assert_eq!(
+        entry(&context, "bowline")["args"],
+        json!(["serve", "--stdio", "--view", "review", "--config", config])
+    );
+    let refused = run_refused(&context, &[&install[..], &["nothing"]].concat());
+    assert!(
+        refused.starts_with("error: there is no view named `nothing` in your configuration\n"),
+        "{refused}"
+    );
+    // Another entry of bowline takes the place of the first.
+    run_json(&context, &["install", "cursor", "--yes", "--file", file]);
+    assert_eq!(entry(&context, "bowline")["args"], json!(["serve", "--stdio"]));
+    run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
+    assert!(!context.path("home/file").exists());
+}
+
+#[test]
+fn chosen_servers_have_an_entry_each() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", "{\n}\n");
+    let file = file.to_str().unwrap();
+    let refused = run_refused(&context, &["install", "cursor", "--file", file, "--servers", "githu"]);
+    assert!(refused.contains("hint: did you mean `github`?"), "{refused}");
+    let servers = ["install", "cursor", "--yes", "--file", file, "--servers", "github,files"];
+    assert_eq!(run_json(&context, &servers)["entries"], json!(["github", "files"]));
+    assert_eq!(entry(&context, "github")["args"], json!(["connect", "github"]));
+    assert_eq!(entry(&context, "files")["args"], json!(["connect", "files"]));
+    assert_eq!(run_json(&context, &servers)["state"], "already_installed");
+    // A second installation does not hide the file from before the first.
+    run_json(&context, &["install", "cursor", "--yes", "--file", file]);
+    let removed = run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
+    assert_eq!(
+        (&removed["state"], &removed["entries"]),
+        (&json!("restored"), &json!(["bowline", "github", "files"]))
+    );
+    assert_eq!(read(&context, "home/file"), "{\n}\n");
+}
+
+#[test]
+fn servers_that_the_host_has_twice_are_named() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", CURSOR);
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file];
+    let shown = context.run(context.bowline(install));
+    let note = "note: Cursor has `github` twice, from its own file and from bowline; `bowline install cursor --replace-servers --file [TMP]/home/file` removes the former\n";
+    assert!(shown.contains(note), "{shown}");
+    let shown = context.run(context.bowline(install));
+    assert!(shown.contains(note), "{shown}");
+    run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
+    assert_eq!(read(&context, "home/file"), CURSOR);
+}
+
+#[test]
+fn servers_that_were_replaced_come_back() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", CURSOR);
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file, "--replace-servers"];
+    let uninstall = ["uninstall", "cursor", "--yes", "--file", file];
+    let installed = run_json(&context, &install);
+    assert_eq!((&installed["removed"], &installed["served_twice"]), (&json!(["github"]), &json!([])));
+    assert_eq!(
+        (entry(&context, "github"), &entry(&context, "other")["command"]),
+        (Value::Null, &json!("other"))
+    );
+    assert_eq!(run_json(&context, &uninstall)["restored"], json!(["github"]));
+    assert_eq!(read(&context, "home/file"), CURSOR);
+    // The file changes in between.
+    run_json(&context, &install);
+    let changed = read(&context, "home/file").replace("\"other\"", "\"another\"");
+    context.write("home/file", &changed);
+    let removed = run_json(&context, &uninstall);
+    assert_eq!((&removed["state"], &removed["restored"]), (&json!("removed"), &json!(["github"])));
+    assert_eq!(read(&context, "home/file"), CURSOR.replace("\"other\"", "\"another\""));
+    // An entry of the same name needs that option.
+    let refused = run_refused(&context, &["install", "cursor", "--file", file, "--servers", "github"]);
+    assert!(refused.contains("hint: `--replace-servers` replaces it"), "{refused}");
+}
