@@ -81,6 +81,7 @@ fn help_in_short() {
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
       BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+      BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
       BROWSER                what opens a page: one that a server asks you to visit, or a login
       XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                              (default ~/.cache); that folder may be deleted at any time
