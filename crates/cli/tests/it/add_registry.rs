@@ -60,6 +60,7 @@ impl RegistrySite {
     }
 
     /// The lines that the installed program noted, if it was started.
+    #[cfg(unix)]
     pub(crate) fn started(&self) -> Option<String> {
         std::fs::read_to_string(self.context.path("started")).ok()
     }

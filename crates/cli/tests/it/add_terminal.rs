@@ -4,7 +4,7 @@ use bowline_testkit as testkit;
 use serde_json::json;
 
 use crate::add_registry::{RegistrySite, npm};
-use crate::context::Context;
+use crate::context::{Context, snapshot};
 use crate::entries::config;
 use crate::pty::{DOWN, ENTER, ESCAPE, Person, UP};
 
@@ -33,6 +33,52 @@ async fn a_variable_that_is_not_set_is_asked_for() {
     let end = person.leaves();
     assert_eq!(end.code, 2);
     assert!(end.screen.contains("error: KEY is not set"), "{}", end.screen);
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
+/// So is one that is to be taken from the environment; the entry gets what was typed.
+#[tokio::test]
+async fn a_variable_for_the_environment_is_asked_for() {
+    let context = Context::new();
+    let mut person =
+        Person::sits_at(context.bowline(["add", "mine", "--no-check", "-e", "KEY", "--", "cmd"]));
+    person.sees("KEY:");
+    person.presses("hunter2\r");
+    let end = person.leaves();
+    assert_eq!(end.code, 0, "{}", end.screen);
+    assert!(!end.screen.contains("hunter2"), "{}", end.screen);
+    let expected = "[servers.mine]\ncommand = \"cmd\"\nenv = { KEY = \"hunter2\" }\n";
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
+/// Without a terminal the error says what to do, and with `--no-check` the entry is added as it is.
+#[test]
+fn a_variable_that_is_not_set_is_an_error_without_a_terminal() {
+    let context = Context::new();
+    let add = |more: &[&str]| {
+        let words = ["add", "notes", "http://127.0.0.1:9/${TENANT}", "-H", "X-Key: ${KEY:-none}"];
+        context.run(context.bowline([&words, more].concat()))
+    };
+    snapshot!(add(&[]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: TENANT is not set, and there is no terminal to ask you on
+
+    hint: set TENANT, or use --no-check to add the entry as it is
+    ---
+    ");
+    assert_eq!(config(&context), None);
+    snapshot!(add(&["--no-check"]), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: environment variable `TENANT` is not set, which it has to be before `notes` is used
+    note: added `notes` to [TMP]/home/.config/bowline/config.toml; see `bowline tools notes`
+    ---
+    ");
+    let expected =
+        "[servers.notes]\nurl = \"http://127.0.0.1:9/${TENANT}\"\nheaders = { X-Key = \"${KEY:-none}\" }\n";
     assert_eq!(config(&context).unwrap(), expected);
 }
 
