@@ -149,6 +149,8 @@ struct TransportDocument {
     kind: String,
 }
 
+/// How long a URL may be. It is shown whole.
+const MAX_URL_BYTES: usize = 2048;
 /// How many remotes and packages of a server are read, and how many inputs each may have.
 const MAX_PARTS: usize = 64;
 
@@ -223,6 +225,9 @@ impl Remote {
                 ));
             }
         };
+        if url.len() > MAX_URL_BYTES {
+            return Err("a URL that is too long".to_owned());
+        }
         if headers.len() > MAX_PARTS || headers.iter().any(|header| !is_header_name(&header.name)) {
             return Err("a URL with a header that cannot be sent".to_owned());
         }
@@ -472,6 +477,19 @@ mod tests {
         ] {
             assert!(package(members.clone()).is_err(), "{members}");
         }
+    }
+
+    #[test]
+    fn hostile_remotes_are_refused() {
+        let remote = |url: &str, header: &str| {
+            let document = json!({ "type": "sse", "url": url, "headers": [{ "name": header }] });
+            Remote::parse(document).map(|_| ())
+        };
+        assert_eq!(remote("https://h/", "X-Key"), Ok(()));
+        let unsendable = Err("a URL with a header that cannot be sent".to_owned());
+        assert_eq!(remote("https://h/", "X\r\nKey"), unsendable);
+        assert_eq!(remote("https://h/", ""), unsendable);
+        assert_eq!(remote(&"x".repeat(2049), "X-Key"), Err("a URL that is too long".to_owned()));
     }
 
     #[test]
