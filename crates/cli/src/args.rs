@@ -31,7 +31,7 @@ pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::{ConnectArgs, TransportStrategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
-pub(crate) use entries::{AddArgs, RemoveArgs, ToggleArgs, UrlTransport};
+pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
 pub(crate) use install::{HostFileArgs, InstallArgs, UninstallArgs};
 pub(crate) use json_flag::rewrite_json_flag;

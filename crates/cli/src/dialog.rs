@@ -16,6 +16,7 @@ mod login_prompt;
 mod menu;
 mod passphrase;
 mod prepared_answers;
+mod question;
 mod sampling_approval;
 mod stdin_line;
 mod terminal;
@@ -46,6 +47,7 @@ use browser::Browser;
 use elicitation::ElicitationHandler;
 use frame::Row;
 use menu::MenuItem;
+use question::{ChoiceDialog, TextDialog};
 use sampling_approval::SamplingApprover;
 use terminal::{NoAnswer, Terminal, TerminalUnavailable};
 use yes_no::YesNoDialog;
@@ -72,6 +74,17 @@ pub(crate) struct ConfirmQuestion<'a> {
     pub(crate) unasked_hint: &'static str,
 }
 
+/// A question for a value. Its texts may come from a server.
+pub(crate) struct ValueQuestion<'a> {
+    /// What the value is for.
+    pub(crate) text: &'a str,
+    pub(crate) label: &'a str,
+    /// A value that can be taken as it is. It is not used for a secret.
+    pub(crate) default: &'a str,
+    /// Whether what is typed is not shown.
+    pub(crate) is_secret: bool,
+}
+
 impl Dialogs {
     /// Opens the terminal of this process, and finds the browser that `BROWSER` names.
     pub(crate) fn open(printer: &Printer, env: &dyn Environment) -> Self {
@@ -85,6 +98,11 @@ impl Dialogs {
     /// Returns whether there is a person to ask, even if the terminal can only print.
     pub(crate) fn has_person(&self) -> bool {
         !matches!(self.terminal, Err(TerminalUnavailable::NoTerminal))
+    }
+
+    /// Returns why no question can be asked, as a phrase that follows `as`; `None` if one can.
+    pub(crate) fn unavailable_reason(&self) -> Option<&'static str> {
+        self.terminal.as_ref().err().map(|absent| absent.reason())
     }
 
     /// Waits for Ctrl-C in a dialog, where it is a key and not a signal.
@@ -154,8 +172,36 @@ impl Dialogs {
                 return Err(Failure::usage_hint(format!("{message}, and {}", absent.reason()), hint));
             }
         };
-        let answer = until_interrupted(terminal, passphrase::ask_secret(terminal, label)).await?;
+        let answer = until_interrupted(terminal, passphrase::ask_secret(terminal, &[], label)).await?;
         answer.ok().flatten().ok_or_else(|| Failure::usage_hint(message, hint))
+    }
+
+    /// Asks for a value. `None` means that the person gave up, or that nobody can be asked.
+    pub(crate) async fn ask_value(&self, question: ValueQuestion<'_>) -> Outcome<Option<Secret>> {
+        let Ok(terminal) = &self.terminal else { return Ok(None) };
+        let heading = [Row::whole(Style::new(), question.text)];
+        if question.is_secret {
+            let asking = passphrase::ask_secret(terminal, &heading, question.label);
+            return Ok(until_interrupted(terminal, asking).await?.ok().flatten());
+        }
+        let dialog = TextDialog::new(question.label, question.default);
+        let answer = until_interrupted(terminal, terminal.ask(&heading, dialog)).await?;
+        Ok(answer.ok().flatten().map(Secret::new))
+    }
+
+    /// Has the person choose one of several items, each with a title and less important text. `None`
+    /// means that the person gave up, or that nobody can be asked.
+    pub(crate) async fn choose(
+        &self,
+        text: &str,
+        items: impl IntoIterator<Item = (String, String)>,
+        preselected: usize,
+    ) -> Outcome<Option<usize>> {
+        let Ok(terminal) = &self.terminal else { return Ok(None) };
+        let items = items.into_iter().map(|(title, more)| MenuItem::new(title).more(more));
+        let dialog = ChoiceDialog::new(items.collect(), preselected);
+        let heading = [Row::whole(Style::new(), text)];
+        Ok(until_interrupted(terminal, terminal.ask(&heading, dialog)).await?.ok().flatten())
     }
 
     /// Asks a question whose default is no. Fails with a hint if nobody can be asked.

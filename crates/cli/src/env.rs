@@ -9,6 +9,8 @@ pub(crate) use bowline_settings::{
 pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 /// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Overrides `-v`.
 pub(crate) const LOG: &str = "BOWLINE_LOG";
+/// URL of the registry in which `bowline add` looks names up.
+pub(crate) const REGISTRY: &str = "BOWLINE_REGISTRY";
 /// Program that opens a URL, instead of the system's; several are separated by colons.
 pub(crate) const BROWSER: &str = "BROWSER";
 /// Editors for `bowline edit`; the first that is set counts.
@@ -42,6 +44,7 @@ Environment:
   BOWLINE_CONFIG         configuration file, as --config
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
   BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+  BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
   BROWSER                what opens a page: one that a server asks you to visit, or a login
   XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                          (default ~/.cache); that folder may be deleted at any time

@@ -10,6 +10,7 @@
 //! What is filled in is never read again, so a value cannot smuggle in a placeholder of its own,
 //! and nothing that looks like a placeholder is ever passed on because it could not be filled.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
@@ -145,26 +146,55 @@ pub(crate) enum Reference<'t> {
     File(&'t str),
 }
 
-/// Lists what filling `text` would read, in order, without reading anything.
-pub(crate) fn find_references(text: &str) -> Vec<Reference<'_>> {
+/// A placeholder in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placeholder<'t> {
+    /// Where it is in the text, in bytes.
+    pub range: Range<usize>,
+    /// The variable that it names; `None` if it names a file, or cannot be filled.
+    pub variable: Option<&'t str>,
+    /// Whether it has a value for when the variable is not set.
+    pub has_default: bool,
+    opening: Opening,
+    body: &'t str,
+}
+
+/// Lists the placeholders of a text, in order. Nothing is filled in or read.
+pub fn find_placeholders(text: &str) -> Vec<Placeholder<'_>> {
     let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((at, opening)) = Opening::find(rest) {
-        rest = &rest[at + opening.text().len()..];
+    let mut at = 0;
+    while let Some((offset, opening)) = Opening::find(&text[at..]) {
+        let begin = at + offset;
+        at = begin + opening.text().len();
         if opening == Opening::Escaped {
             continue;
         }
-        let Some((body, after)) = rest.split_once('}') else { break };
-        rest = after;
-        let body = if opening == Opening::Dollar { body.strip_prefix("env:").unwrap_or(body) } else { body };
-        if opening == Opening::File {
-            found.push(Reference::File(body.trim()));
-            continue;
-        }
-        let name = body.split_once(":-").map_or(body, |(name, _)| name);
-        found.extend(is_variable_name(name).then_some(Reference::Variable(name)));
+        let Some(length) = text[at..].find('}') else { break };
+        let body = &text[at..at + length];
+        at += length + 1;
+        let named = if opening == Opening::Dollar { body.strip_prefix("env:").unwrap_or(body) } else { body };
+        let (name, has_default) = named.split_once(":-").map_or((named, false), |(name, _)| (name, true));
+        let variable = Some(name).filter(|name| opening != Opening::File && is_variable_name(name));
+        found.push(Placeholder { range: begin..at, variable, has_default, opening, body });
     }
     found
+}
+
+/// Writes a text so that it is taken literally. `None` if it has `{env:` or `{file:` in it, which cannot
+/// be written literally.
+pub fn escape_placeholders(text: &str) -> Option<String> {
+    let is_literal = [Opening::Env, Opening::File].iter().all(|opening| !text.contains(opening.text()));
+    is_literal.then(|| text.replace(Opening::Dollar.text(), Opening::Escaped.text()))
+}
+
+/// Lists what filling `text` would read, in order, without reading anything.
+pub(crate) fn find_references(text: &str) -> Vec<Reference<'_>> {
+    let references =
+        find_placeholders(text).into_iter().filter_map(|placeholder| match placeholder.opening {
+            Opening::File => Some(Reference::File(placeholder.body.trim())),
+            _ => placeholder.variable.map(Reference::Variable),
+        });
+    references.collect()
 }
 
 /// How a placeholder, or the escape of one, begins.

@@ -1,5 +1,6 @@
 //! A kit of real test servers: a scripted MCP server with injectable faults, an authorization
-//! server with injectable faults, a TCP proxy that injects faults, and a scripted model endpoint.
+//! server with injectable faults, a TCP proxy that injects faults, a scripted model endpoint, and a
+//! registry of servers.
 //!
 //! ```
 //! # async fn example() {
@@ -49,6 +50,7 @@ mod port_listener;
 #[cfg(target_os = "linux")]
 mod process_exit;
 mod proxy;
+mod registry;
 mod resource;
 pub mod rpc;
 mod script;
@@ -77,6 +79,7 @@ pub use model::{ScriptedModel, ToolOutcome};
 #[cfg(target_os = "linux")]
 pub use process_exit::wait_for_exit;
 pub use proxy::{ConnectionEnd, FaultProxy, FlowRules, LinkInfo, ProxyRules};
+pub use registry::{RegistryAnswer, ScriptedRegistry};
 pub use resource::Resource;
 pub use script::{Cursors, LEGACY_VERSIONS, MODERN_VERSION, Script};
 pub use scripted_request::ScriptedRequest;

@@ -11,26 +11,34 @@ use clap::{Args, ValueEnum};
 #[command(
     override_usage = "bowline add [OPTIONS] [NAME] URL\n       \
                       bowline add [OPTIONS] [NAME] npm:PACKAGE|pypi:PACKAGE\n       \
+                      bowline add [OPTIONS] [NAME] REGISTRY_NAME[@VERSION]\n       \
                       bowline add [OPTIONS] [NAME] -- COMMAND [ARG]...",
     after_long_help = "\
 The entry is added to your configuration file, or to the file of --config; comments and the order of the file stay as \
-they are. Without NAME the name is made from the URL, the package or the command.
+they are. Without NAME the name is made from the URL, the package, the name in the registry or the command.
 
 `npm:` runs a package with `npx -y`, `pypi:` with `uvx`; `@scope/package` is one of npm. The command is shown, and \
 started after a yes.
 
+A name such as `io.github.owner/server` is looked up in the MCP registry, which says where the server is and what it \
+needs. If there are several ways to use it, you choose one; without a terminal a URL is preferred. What is missing is \
+asked for; -e, -H and --arg give it beforehand.
+
 A value may name a variable, which is filled in when the entry is used: -e 'TOKEN=${MY_TOKEN}'. With -e TOKEN the \
-entry takes TOKEN from your environment; if it is not set, you are asked for it, and it is written into the entry.
+entry takes TOKEN from your environment; if it is not set, you are asked for it, and it is written into the entry. So is a variable that a value names and that \
+is not set. A server that requires a login has you log in at once, if there is a terminal.
 
 Examples:
   bowline add https://mcp.example.com/mcp
   bowline add docs https://mcp.example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'
   bowline add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   bowline add npm:@modelcontextprotocol/server-everything
-  bowline add pypi:mcp-server-fetch"
+  bowline add pypi:mcp-server-fetch
+  bowline add io.github.owner/server
+  bowline add notes io.github.owner/server@1.2.0 --package npm -e API_KEY --arg folder=~/notes"
 )]
 pub(crate) struct AddArgs {
-    /// A name for the server, then a URL or a package
+    /// A name for the server, then a URL, a package or a name in the registry
     #[arg(value_name = "NAME URL", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// Send this header with every request, for a server with a URL
@@ -45,6 +53,8 @@ pub(crate) struct AddArgs {
     /// The transport of a URL, if it must be fixed
     #[arg(long, value_name = "WHICH")]
     pub(crate) transport: Option<UrlTransport>,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
     /// Replace an entry of that name
     #[arg(long)]
     pub(crate) replace: bool,
@@ -59,6 +69,23 @@ pub(crate) struct AddArgs {
     pub(crate) command: Vec<String>,
 }
 
+/// What is asked of the registry, and which of its answers is used.
+#[derive(Debug, Default, Args)]
+pub(crate) struct RegistryArgs {
+    /// Set an argument or a variable that a server of the registry takes
+    #[arg(long = "arg", value_name = "NAME=VALUE")]
+    pub(crate) arguments: Vec<String>,
+    /// Use a server of the registry by its URL
+    #[arg(long, conflicts_with = "package")]
+    pub(crate) remote: bool,
+    /// Use a server of the registry by its package of this kind
+    #[arg(long, value_name = "KIND")]
+    pub(crate) package: Option<PackageKind>,
+    /// The registry that names are looked up in, instead of https://registry.modelcontextprotocol.io
+    #[arg(long = "registry", value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
 /// The transport of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UrlTransport {
@@ -66,6 +93,17 @@ pub(crate) enum UrlTransport {
     Http,
     /// HTTP+SSE, of servers from before March 2025
     Sse,
+}
+
+/// A kind of package that can be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PackageKind {
+    /// npm, started with npx
+    Npm,
+    /// PyPI, started with uvx
+    Pypi,
+    /// A container image, started with docker
+    Oci,
 }
 
 /// `bowline remove`

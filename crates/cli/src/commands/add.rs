@@ -1,15 +1,20 @@
 //! Implements `bowline add`.
 
 mod new_server;
+mod registry;
 
-use bowline::config::Source;
+use std::collections::BTreeMap;
+
+use bowline::config::{Source, Transport};
 use bowline::{Client, Era, Server};
-use bowline_config::parse_partial;
+use bowline_config::{ProblemKind, escape_placeholders, find_placeholders, parse_partial};
 use bowline_gateway::ServerLists;
 use bowline_settings::{ConfigEditor, EntryValue};
 use serde_json::json;
+use url::Url;
 
-use self::new_server::{EnvValue, NewServer};
+use self::new_server::{EnvValue, NewServer, registry_target};
+use self::registry::Registry;
 use super::entries::{own_file, take_turn};
 use crate::args::AddArgs;
 use crate::dialog::{ConfirmQuestion, Dialogs};
@@ -20,28 +25,44 @@ use crate::list_cache::ListCache;
 use crate::print::{escape, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::suggested_command::shell_quote;
 
 pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     let (replace, no_check, yes) = (args.replace, args.no_check, args.yes);
-    let new = NewServer::from_args(args)?;
+    let (new, registry) = match registry_target(&args)? {
+        Some((wanted, name)) => {
+            open_for(&name, replace, settings)?;
+            let registry = Registry::open(args.registry.url.as_deref(), settings)?;
+            let description = registry.describe(&wanted).await?;
+            (registry::make_entry(description, name, &args, settings).await?, Some(registry))
+        }
+        None => (NewServer::from_args(args)?, None),
+    };
     let mut editor = open_for(&new.name, replace, settings)?;
     let path = editor.path().display().to_string();
-    if new.is_package && !yes && !no_check {
-        approve(&new, settings).await?;
+    match &new.package_command {
+        Some(command) if yes || no_check => settings.printer.note(&format!("the command is `{command}`")),
+        Some(command) => approve(command, settings).await?,
+        None => {}
     }
-    let entry = fill_in(&new, settings).await?;
+    let mut entry = fill_in(&new, settings).await?;
+    if !no_check {
+        ask_for_variables(&mut entry, settings).await?;
+    }
     editor.set_server(&new.name, &entry);
-    let server = parse(&editor, &new.name, settings)?;
+    let server = parse(&editor, &new.name, no_check, settings)?;
+    if let (Some(registry), Some(url)) = (&registry, server.as_ref().and_then(url_of)) {
+        registry.check_remote(url).await?;
+    }
     let printer = &settings.printer;
-    let offered = if no_check {
-        None
-    } else {
-        let checked = check(settings, &server).await;
-        if checked.is_err() {
-            printer.note(&format!("{path} was not changed; `--no-check` adds the entry as it is"));
+    let offered = match server.filter(|_| !no_check) {
+        Some(server) => {
+            let checked = check(settings, &server).await;
+            if checked.is_err() {
+                printer.note(&format!("{path} was not changed; `--no-check` adds the entry as it is"));
+            }
+            Some(checked.map_err(|failure| with_login_hint(failure, &server, settings))?)
         }
-        Some(checked?)
+        None => None,
     };
     // Others may have changed the file meanwhile, which must not be lost.
     let _turn = take_turn(settings).await?;
@@ -74,10 +95,8 @@ fn open_for(name: &str, replace: bool, settings: &Settings) -> Outcome<ConfigEdi
 
 /// Asks whether the command of a package may be started.
 // SE-04
-async fn approve(new: &NewServer, settings: &Settings) -> Outcome<()> {
-    let command: Vec<_> = new.command_words().iter().map(|word| shell_quote(word)).collect();
-    let command = command.join(" ");
-    let text = format!("Start `{}`? It runs with your rights.", escape::line(&command));
+async fn approve(command: &str, settings: &Settings) -> Outcome<()> {
+    let text = format!("Start `{}`? It runs with your rights.", escape::line(command));
     let question = ConfirmQuestion {
         text: &text,
         yes: "Yes, start it and add it",
@@ -104,8 +123,7 @@ async fn fill_in(new: &NewServer, settings: &Settings) -> Outcome<Vec<(&'static 
                 let dialogs = Dialogs::open(&settings.printer, &*settings.env);
                 let hint = format!("set {key}, or write -e {key}=VALUE");
                 let value = dialogs.ask_secret(key, format!("{key} is not set"), hint).await?;
-                // What looks like a placeholder is a part of the value.
-                value.expose().replace("${", "$${")
+                to_literal(key, value.expose())?
             }
         };
         pairs.push((key.clone(), value));
@@ -116,16 +134,81 @@ async fn fill_in(new: &NewServer, settings: &Settings) -> Outcome<Vec<(&'static 
     Ok(entry)
 }
 
-/// Reads the new entry the way that it will be read from the file.
-fn parse(editor: &ConfigEditor, name: &str, settings: &Settings) -> Outcome<Server> {
+/// Asks for the variables that the entry names and that are not set. What is typed takes their place.
+async fn ask_for_variables(entry: &mut [(&'static str, EntryValue)], settings: &Settings) -> Outcome<()> {
+    let mut typed: BTreeMap<String, String> = BTreeMap::new();
+    for text in entry.iter_mut().flat_map(|(_, value)| texts_mut(value)) {
+        let found = find_placeholders(text).into_iter().filter(|found| !found.has_default);
+        let found = found.filter_map(|found| Some((found.range, found.variable?.to_owned())));
+        let unset: Vec<_> = found.filter(|(_, name)| settings.env.var(name).is_none()).collect();
+        // From the end, so that what comes before stays where it is.
+        for (range, name) in unset.into_iter().rev() {
+            if !typed.contains_key(&name) {
+                let dialogs = Dialogs::open(&settings.printer, &*settings.env);
+                let hint = format!("set {name}, or use --no-check to add the entry as it is");
+                let value = dialogs.ask_secret(&name, format!("{name} is not set"), hint).await?;
+                typed.insert(name.clone(), to_literal(&name, value.expose())?);
+            }
+            text.replace_range(range, &typed[&name]);
+        }
+    }
+    Ok(())
+}
+
+fn texts_mut(value: &mut EntryValue) -> Vec<&mut String> {
+    match value {
+        EntryValue::Text(text) => vec![text],
+        EntryValue::List(texts) => texts.iter_mut().collect(),
+        EntryValue::Table(pairs) => pairs.iter_mut().map(|(_, text)| text).collect(),
+    }
+}
+
+/// A value that was typed, as it is written into the entry: what looks like a placeholder is a part of it.
+fn to_literal(name: &str, value: &str) -> Outcome<String> {
+    escape_placeholders(value).ok_or_else(|| {
+        let message =
+            format!("the value of {name} has `{{env:` or `{{file:` in it, which an entry cannot hold");
+        Failure::usage_hint(message, format!("set {name} in your environment"))
+    })
+}
+
+/// Says how to go on if a login is missing: `bowline login` needs the entry, which was not added.
+fn with_login_hint(failure: Failure, server: &Server, settings: &Settings) -> Failure {
+    match (failure, settings.command_line.login_command(server)) {
+        (Failure::Report(mut report), Some(login)) if report.exit == Exit::Login => {
+            report.hint = Some(format!("add it with --no-check, then run: {login}"));
+            Failure::Report(report)
+        }
+        (failure, _) => failure,
+    }
+}
+
+fn url_of(server: &Server) -> Option<&Url> {
+    match &server.transport {
+        Transport::Http(http) | Transport::Sse(http) => Some(&http.url),
+        _ => None,
+    }
+}
+
+/// Reads the new entry the way that it will be read from the file. `None` if that is because of variables that
+/// are not set, and it is to be added as it is.
+fn parse(editor: &ConfigEditor, name: &str, no_check: bool, settings: &Settings) -> Outcome<Option<Server>> {
     let source = Source::new(editor.path(), editor.text());
     let (mut config, errors) = parse_partial(&source, &*settings.env);
     if let Some(server) = config.servers.remove(name) {
-        return Ok(server);
+        return Ok(Some(server));
     }
     let problems = errors.map(|errors| errors.problems().to_vec()).unwrap_or_default();
     let of_server = problems.iter().filter(|problem| problem.server.as_deref() == Some(name));
     let mut told: Vec<_> = of_server.cloned().collect();
+    if no_check && !told.is_empty() && told.iter().all(|problem| problem.kind == ProblemKind::Unresolved) {
+        for problem in &told {
+            settings
+                .printer
+                .note(&format!("{}, which it has to be before `{name}` is used", problem.message));
+        }
+        return Ok(None);
+    }
     if told.is_empty() {
         told = problems;
     }

@@ -37,8 +37,12 @@ pub(super) async fn ask_passphrase(terminal: &Terminal, new: bool) -> Result<Opt
 }
 
 /// Asks for a value without showing it. `None` means that the person gave up.
-pub(super) async fn ask_secret(terminal: &Terminal, label: &str) -> Result<Option<Secret>, NoAnswer> {
-    let answer = terminal.ask(&[], PassphraseDialog::new(label.to_owned(), None)).await?;
+pub(super) async fn ask_secret(
+    terminal: &Terminal,
+    heading: &[Row],
+    label: &str,
+) -> Result<Option<Secret>, NoAnswer> {
+    let answer = terminal.ask(heading, PassphraseDialog::new(label.to_owned(), None)).await?;
     Ok(answer.map(Secret::new))
 }
 

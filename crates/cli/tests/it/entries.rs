@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::context::{Context, snapshot, toml_path};
 use crate::status::http_entry;
 
-const FILE: &str = "home/.config/bowline/config.toml";
+pub(crate) const FILE: &str = "home/.config/bowline/config.toml";
 
-fn config(context: &Context) -> Option<String> {
+pub(crate) fn config(context: &Context) -> Option<String> {
     std::fs::read_to_string(context.path(FILE)).ok()
 }
 

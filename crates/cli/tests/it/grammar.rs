@@ -34,8 +34,9 @@ fn help_in_short() {
       status       Show the connection status of all servers
       watch        Print what happens to servers as it happens, and run their hooks
       ps           List the processes of servers that were started, with their memory
-      trust        Show what a project's `bowline.toml` would do, and trust it if you agree
-      untrust      Stop trusting a project's `bowline.toml`
+      trust        Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you
+                   agree
+      untrust      Stop trusting a project's `bowline.toml` and `.mcp.json`
       add          Add a server to your configuration: a URL, a command or a package
       remove       Remove servers from your configuration
       enable       Enable servers of your configuration
@@ -56,7 +57,7 @@ fn help_in_short() {
 
     Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's
-          --trust-project    Trust the project's `bowline.toml` for this command alone
+          --trust-project    Trust the project's `bowline.toml` and `.mcp.json` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
           --color <WHEN>     When to use color [default: auto] [possible values: auto, always, never]
@@ -82,6 +83,7 @@ fn help_in_short() {
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
       BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+      BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
       BROWSER                what opens a page: one that a server asks you to visit, or a login
       XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                              (default ~/.cache); that folder may be deleted at any time
@@ -217,10 +219,10 @@ fn help_of_call() {
               Read this configuration file instead of the user's and the project's
 
           --trust-project
-              Trust the project's `bowline.toml` for this command alone
+              Trust the project's `bowline.toml` and `.mcp.json` for this command alone
 
-              It can start any program and send any of your environment variables anywhere. `bowline
-              trust` shows what it would do, and remembers your answer until the file changes.
+              They can start any program and send any of your environment variables anywhere. `bowline
+              trust` shows what they would do, and remembers your answer until a file changes.
 
           --json
               Print JSON for machines, the server's own where there is one
@@ -298,7 +300,7 @@ fn help_of_a_list() {
 
     Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's
-          --trust-project    Trust the project's `bowline.toml` for this command alone
+          --trust-project    Trust the project's `bowline.toml` and `.mcp.json` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
           --color <WHEN>     When to use color [default: auto] [possible values: auto, always, never]
@@ -348,10 +350,10 @@ fn help_of_login() {
               Read this configuration file instead of the user's and the project's
 
           --trust-project
-              Trust the project's `bowline.toml` for this command alone
+              Trust the project's `bowline.toml` and `.mcp.json` for this command alone
 
-              It can start any program and send any of your environment variables anywhere. `bowline
-              trust` shows what it would do, and remembers your answer until the file changes.
+              They can start any program and send any of your environment variables anywhere. `bowline
+              trust` shows what they would do, and remembers your answer until a file changes.
 
           --json
               Print JSON for machines, the server's own where there is one

@@ -1,6 +1,7 @@
 //! Logins of the command: how a person logs in, what is stored, and that no secret is shown. The
 //! authorization server is a small real one; the person has a terminal and sometimes a browser.
 
+mod adding;
 mod auth_command;
 mod connect;
 mod full_disk;

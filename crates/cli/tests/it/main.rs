@@ -1,6 +1,9 @@
 //! The real binary, in its own home, against real servers. A snapshot contains exit code, stdout
 //! and stderr, which scripts and people rely on.
 
+mod add_registry;
+#[cfg(unix)]
+mod add_terminal;
 #[cfg(unix)]
 mod browser;
 mod call;

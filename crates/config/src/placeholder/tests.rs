@@ -104,6 +104,25 @@ fn every_failure_of_a_value_is_reported() {
     );
 }
 
+#[test]
+fn placeholders_are_found_where_they_are() {
+    let text = "a $${NO} ${A}{env:B:-c}{file:k}${input:x} ${";
+    let found = find_placeholders(text);
+    let found: Vec<_> =
+        found.iter().map(|found| (&text[found.range.clone()], found.variable, found.has_default)).collect();
+    assert_eq!(
+        found,
+        [
+            ("${A}", Some("A"), false),
+            ("{env:B:-c}", Some("B"), true),
+            ("{file:k}", None, false),
+            ("${input:x}", None, false),
+        ]
+    );
+    assert_eq!(escape_placeholders("a{env:B}"), None);
+    assert_eq!(escape_placeholders("${{file:x}"), None);
+}
+
 /// Pieces of text with their expansion; `None` is a failure.
 fn piece() -> impl Strategy<Value = (String, Option<String>)> {
     prop_oneof![
@@ -138,6 +157,15 @@ proptest! {
         prop_assert_eq!(filled.is_err(), has_placeholder);
         if let Ok(filled) = filled {
             prop_assert_eq!(filled, text.replace("$${", "${"));
+        }
+    }
+
+    /// What is escaped is filled with itself, whatever it looks like.
+    #[test]
+    fn escaped_text_is_taken_literally(text in "(\\PC|[$]|[{]|[}]|[$][{]|[{]env:|[{]file:|A){0,24}") {
+        if let Some(escaped) = escape_placeholders(&text) {
+            prop_assert_eq!(find_placeholders(&escaped), []);
+            prop_assert_eq!(expand(&escaped), Ok(text));
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use bowline_config::find_placeholders;
 use bowline_settings::EntryValue;
 use url::{Host, Url};
 
+use super::registry::RegistryName;
 use crate::args::{AddArgs, UrlTransport};
 use crate::failure::{Failure, Outcome};
+use crate::suggested_command::shell_quote;
 
 /// A server that is to be added.
 #[derive(Debug, PartialEq)]
@@ -15,8 +18,8 @@ pub(super) struct NewServer {
     /// The keys of its entry, apart from `env`.
     pub(super) entry: Vec<(&'static str, EntryValue)>,
     pub(super) env: Vec<(String, EnvValue)>,
-    /// Whether it is a program that somebody else has published.
-    pub(super) is_package: bool,
+    /// The command of a program that somebody else has published, as it is shown before it is started.
+    pub(super) package_command: Option<String>,
 }
 
 /// The value of an environment variable of a server.
@@ -29,17 +32,24 @@ pub(super) enum EnvValue {
 
 /// Where a server is.
 enum Source {
-    Url(Url),
+    /// A URL as it is written into the entry, and as it is read if all of it is known.
+    Url(String, Option<Url>),
     Command(Vec<String>),
     /// A command that runs a package, and the name of the package.
     Package(Vec<String>, String),
 }
 
 impl NewServer {
+    /// The server that is meant, unless it has to be looked up in a registry.
     pub(super) fn from_args(args: AddArgs) -> Outcome<Self> {
-        let AddArgs { words, headers, envs, cwd, transport, command, .. } = args;
+        let AddArgs { words, headers, envs, cwd, transport, command, registry, .. } = args;
+        if !registry.arguments.is_empty() || registry.remote || registry.package.is_some() {
+            return Err(usage("--arg, --remote and --package are for a name in the registry"));
+        }
         let (name, source) = match (&*words, command.is_empty()) {
-            ([], true) => return Err(usage("a URL, a package or a command is missing")),
+            ([], true) => {
+                return Err(usage("a URL, a package, a name in the registry or a command is missing"));
+            }
             ([], false) => (None, Source::Command(command)),
             ([name], false) => (Some(name.clone()), Source::Command(command)),
             ([_, _, ..], false) => return Err(usage("both a command and something else are given")),
@@ -49,15 +59,15 @@ impl NewServer {
         let Some(name) = name.or_else(|| source.suggest_name()) else {
             return Err(usage("NAME is missing: none can be made from what is given"));
         };
-        let is_url = matches!(source, Source::Url(_));
+        let is_url = matches!(source, Source::Url(..));
         if is_url && (!envs.is_empty() || cwd.is_some()) {
             return Err(usage("-e and --cwd are for a command that is started"));
         }
         if !is_url && (!headers.is_empty() || transport.is_some()) {
             return Err(usage("-H and --transport are for a URL"));
         }
-        let is_package = matches!(source, Source::Package(..));
-        let mut entry = source.into_entry();
+        let package_command = source.package_command();
+        let mut entry = source.into_entry(cwd.as_deref());
         if let Some(transport) = transport {
             let transport = match transport {
                 UrlTransport::Http => "http",
@@ -66,37 +76,71 @@ impl NewServer {
             entry.push(("transport", EntryValue::Text(transport.to_owned())));
         }
         if !headers.is_empty() {
-            let headers: Outcome<Vec<_>> = headers.iter().map(|header| split_header(header)).collect();
-            entry.push(("headers", EntryValue::Table(headers?)));
+            entry.push(("headers", EntryValue::Table(parse_headers(&headers)?)));
         }
-        if let Some(cwd) = cwd {
-            // The entry can be used from every folder.
-            let cwd = std::path::absolute(&cwd).unwrap_or(cwd);
-            entry.push(("cwd", EntryValue::Text(cwd.display().to_string())));
-        }
-        let env = envs.into_iter().map(|word| match word.split_once('=') {
-            Some((key, value)) => (key.to_owned(), EnvValue::Given(value.to_owned())),
-            None => (word, EnvValue::Inherited),
-        });
-        Ok(Self { name, entry, env: env.collect(), is_package })
+        Ok(Self { name, entry, env: parse_envs(envs), package_command })
     }
+}
 
-    /// The command, if the server is one.
-    pub(super) fn command_words(&self) -> Vec<&str> {
-        let texts = self.entry.iter().flat_map(|(key, value)| match (*key, value) {
-            ("command", EntryValue::Text(command)) => vec![command.as_str()],
-            ("args", EntryValue::List(args)) => args.iter().map(String::as_str).collect(),
-            _ => Vec::new(),
-        });
-        texts.collect()
+/// The name in a registry that the arguments are about, and a name for its entry.
+pub(super) fn registry_target(args: &AddArgs) -> Outcome<Option<(RegistryName, String)>> {
+    let (name, text) = match &*args.words {
+        [text] => (None, text),
+        [name, text, ..] => (Some(name), text),
+        [] => return Ok(None),
+    };
+    let Some(wanted) = RegistryName::parse(text).filter(|_| args.command.is_empty()) else { return Ok(None) };
+    let name = name.cloned().or_else(|| name_of_package(wanted.own_name()));
+    let name = name.ok_or_else(|| usage("NAME is missing: none can be made from what is given"))?;
+    Ok(Some((wanted, name)))
+}
+
+/// The entry of a command that is started, in a folder or anywhere.
+pub(super) fn command_entry(
+    words: impl IntoIterator<Item = String>,
+    cwd: Option<&Path>,
+) -> Vec<(&'static str, EntryValue)> {
+    let mut words = words.into_iter();
+    let command = words.next().unwrap_or_default();
+    let mut entry = vec![("command", EntryValue::Text(command))];
+    let args: Vec<_> = words.collect();
+    if !args.is_empty() {
+        entry.push(("args", EntryValue::List(args)));
     }
+    if let Some(cwd) = cwd {
+        // The entry can be used from every folder.
+        let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.to_owned());
+        entry.push(("cwd", EntryValue::Text(cwd.display().to_string())));
+    }
+    entry
+}
+
+/// The variables of `-e`.
+pub(super) fn parse_envs(envs: Vec<String>) -> Vec<(String, EnvValue)> {
+    let env = envs.into_iter().map(|word| match word.split_once('=') {
+        Some((key, value)) => (key.to_owned(), EnvValue::Given(value.to_owned())),
+        None => (word, EnvValue::Inherited),
+    });
+    env.collect()
+}
+
+/// The headers of `-H`.
+pub(super) fn parse_headers(headers: &[String]) -> Outcome<Vec<(String, String)>> {
+    headers.iter().map(|header| split_header(header)).collect()
 }
 
 impl Source {
     fn parse(text: &str) -> Outcome<Self> {
         if text.contains("://") {
+            if !find_placeholders(text).is_empty()
+                && (text.starts_with("https://") || text.starts_with("http://"))
+            {
+                return Ok(Self::Url(text.to_owned(), Url::parse(text).ok()));
+            }
             return match Url::parse(text) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(Self::Url(url)),
+                Ok(url) if matches!(url.scheme(), "http" | "https") => {
+                    Ok(Self::Url(url.to_string(), Some(url)))
+                }
                 _ => Err(Failure::usage("the URL must be http or https")),
             };
         }
@@ -113,7 +157,7 @@ impl Source {
             }
             _ => {
                 let hint = format!(
-                    "write https://{text} for a URL, npm:{text} or pypi:{text} for a package, or a command after `--`"
+                    "write https://{text} for a URL, npm:{text} or pypi:{text} for a package, or a command after `--`; a name in the registry is like io.github.owner/server"
                 );
                 Err(Failure::usage_hint(format!("`{text}` is neither a URL nor a package"), hint))
             }
@@ -122,7 +166,7 @@ impl Source {
 
     fn suggest_name(&self) -> Option<String> {
         match self {
-            Self::Url(url) => match url.host()? {
+            Self::Url(_, url) => match url.as_ref()?.host()? {
                 Host::Domain(domain) => {
                     let labels: Vec<_> = domain.split('.').collect();
                     let is_common = |label: &&str| matches!(*label, "mcp" | "www" | "api" | "server");
@@ -148,19 +192,17 @@ impl Source {
         }
     }
 
-    fn into_entry(self) -> Vec<(&'static str, EntryValue)> {
+    /// The command of a package, as it is shown.
+    fn package_command(&self) -> Option<String> {
+        let Self::Package(words, _) = self else { return None };
+        let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
+        Some(words.join(" "))
+    }
+
+    fn into_entry(self, cwd: Option<&Path>) -> Vec<(&'static str, EntryValue)> {
         match self {
-            Self::Url(url) => vec![("url", EntryValue::Text(url.into()))],
-            Self::Command(words) | Self::Package(words, _) => {
-                let mut words = words.into_iter();
-                let command = words.next().unwrap_or_default();
-                let mut entry = vec![("command", EntryValue::Text(command))];
-                let args: Vec<_> = words.collect();
-                if !args.is_empty() {
-                    entry.push(("args", EntryValue::List(args)));
-                }
-                entry
-            }
+            Self::Url(text, _) => vec![("url", EntryValue::Text(text))],
+            Self::Command(words) | Self::Package(words, _) => command_entry(words, cwd),
         }
     }
 }
@@ -209,6 +251,7 @@ fn usage(message: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::RegistryArgs;
 
     fn args(words: &[&str], command: &[&str]) -> AddArgs {
         let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
@@ -218,6 +261,7 @@ mod tests {
             envs: Vec::new(),
             cwd: None,
             transport: None,
+            registry: RegistryArgs::default(),
             replace: false,
             no_check: false,
             yes: false,
@@ -258,8 +302,7 @@ mod tests {
         let list = |words: &[&str]| EntryValue::List(words.iter().map(ToString::to_string).collect());
         let new = NewServer::from_args(args(&["npm:a@1"], &[])).ok().unwrap();
         assert_eq!(new.entry, [("command", text("npx")), ("args", list(&["-y", "a@1"]))]);
-        assert!(new.is_package);
-        assert_eq!(new.command_words(), ["npx", "-y", "a@1"]);
+        assert_eq!(new.package_command.as_deref(), Some("npx -y a@1"));
         let mut with_headers = args(&["a", "https://h/mcp"], &[]);
         with_headers.headers = vec!["X-Key: ${KEY}".into()];
         with_headers.transport = Some(UrlTransport::Sse);
@@ -269,7 +312,7 @@ mod tests {
             new.entry,
             [("url", text("https://h/mcp")), ("transport", text("sse")), ("headers", headers)]
         );
-        assert!(!new.is_package);
+        assert_eq!(new.package_command, None);
         let mut with_env = args(&["a"], &["cmd"]);
         with_env.envs = vec!["A=b=c".into(), "TOKEN".into()];
         let new = NewServer::from_args(with_env).ok().unwrap();
