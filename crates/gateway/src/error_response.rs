@@ -162,6 +162,14 @@ pub(crate) fn interrupted() -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }
 }
 
+/// The response to a request for the result of a task that nobody waits for any more. A host that comes back late
+/// reads it.
+pub(crate) fn abandoned() -> RpcError {
+    let message = "bowline: the host was not connected, so the result was not waited for; request it again";
+    let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"not_executed"}}"#);
+    RpcError { code: UNREACHABLE, message: message.to_owned(), data: Some(data.expect("it is JSON")) }
+}
+
 /// The response to a request that came with an `initialize` which failed.
 pub(crate) fn initialize_failed() -> RpcError {
     out_of_order("initialize failed; say it again")
