@@ -330,7 +330,8 @@ async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage
     match reader.recv().await {
         Ok(InboundFrame::Message(frame)) => parse_from_host(&frame, push),
         Ok(InboundFrame::Noise(line)) => {
-            tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
+            let defect = if Json::parse(line).is_ok() { Defect::NotAnObject } else { Defect::NotJson };
+            push(Err(MalformedMessage { id: None, defect }));
         }
         Ok(InboundFrame::TooLarge { head, limit }) => {
             tracing::warn!(limit, "the host sent a message over the limit");
