@@ -21,6 +21,9 @@ pub struct Audience {
     via: Via,
     /// When the token of the request expires, which does not count either.
     expiry: Option<Instant>,
+    /// The pipe that a process relays, which only that process knows. It does not count either: hosts on several
+    /// pipes share connections.
+    pipe: Option<Arc<str>>,
 }
 
 impl PartialEq for Audience {
@@ -54,7 +57,7 @@ impl Audience {
         let pair = serde_json::json!([identity.issuer(), identity.subject()]);
         let left = identity.expiry().map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
         let expiry = left.and_then(|left| Instant::now().checked_add(left));
-        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, via: Via::default(), expiry }
+        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, expiry, ..Self::default() }
     }
 
     /// An audience that was recorded.
@@ -73,6 +76,18 @@ impl Audience {
     pub(crate) fn with_via(mut self, via: Via) -> Self {
         self.via = via;
         self
+    }
+
+    /// This audience, on a pipe that a process relays.
+    pub(crate) fn with_pipe(mut self, pipe: &str) -> Self {
+        self.pipe = Some(pipe.into());
+        self
+    }
+
+    /// What tells the host from others of the same audience, if it is on a pipe that a process relays. It is a secret
+    /// of that process.
+    pub fn pipe(&self) -> Option<&str> {
+        self.pipe.as_deref()
     }
 
     /// When the token of the request expires. Event streams end then.

@@ -14,7 +14,9 @@ use bowline_proto::client::retry::is_harmless_method;
 use bowline_proto::wire::view::{Page, Tool};
 use bowline_server::{OpenRequest, StatelessRequest};
 use bowline_transport::http::{HttpLink, Limits};
+use http::HeaderValue;
 use parking_lot::Mutex;
+use ring::rand::{self, SystemRandom};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -29,6 +31,9 @@ pub(super) struct StatelessRelay(Arc<Shared>);
 
 struct Shared {
     link: HttpLink,
+    /// Tells this host from others at the gateway. It is a secret of this process, and stays the same when the
+    /// gateway is restarted.
+    pipe: HeaderValue,
     server: Box<str>,
     /// How long a request waits for a gateway that is restarted.
     reconnect_wait: Duration,
@@ -63,6 +68,7 @@ impl StatelessRelay {
             .ok()?;
         Some(Self(Arc::new(Shared {
             link,
+            pipe: random_pipe_id(),
             server: relay.server.name.as_str().into(),
             reconnect_wait: relay.server.reconnect_wait,
             timeout: relay.server.timeouts.max,
@@ -168,7 +174,7 @@ impl StatelessRelay {
 
     /// Sends a request, and waits for the beginning of the response.
     async fn send(&self, body: &RequestBody) -> Result<ResponseReader, Exchange> {
-        let sent = exchange::send(&self.0.link, body).await;
+        let sent = exchange::send(&self.0.link, &self.0.pipe, body).await;
         match &sent {
             Ok(_) => (self.0.on_reachability)(true),
             Err(exchange) => self.report(exchange),
@@ -203,6 +209,12 @@ impl RetryWaits {
         self.next = (2 * self.next).min(MAX_WAIT);
         true
     }
+}
+
+fn random_pipe_id() -> HeaderValue {
+    let bytes: [u8; 16] =
+        rand::generate(&SystemRandom::new()).expect("the system has random numbers").expose();
+    HeaderValue::from_str(&format!("{:032x}", u128::from_be_bytes(bytes))).expect("digits are a header")
 }
 
 /// Whether a list of tools has this tool, and says that calling it again is harmless.
