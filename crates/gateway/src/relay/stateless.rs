@@ -34,7 +34,7 @@ struct Shared {
     /// Tells this host from others at the gateway. It is a secret of this process, and stays the same when the
     /// gateway is restarted.
     pipe: HeaderValue,
-    server: Box<str>,
+    relay: Relay,
     /// How long a request waits for a gateway that is restarted.
     reconnect_wait: Duration,
     /// How long a request may take, apart from subscriptions.
@@ -69,7 +69,7 @@ impl StatelessRelay {
         Some(Self(Arc::new(Shared {
             link,
             pipe: random_pipe_id(),
-            server: relay.server.name.as_str().into(),
+            relay: relay.clone(),
             reconnect_wait: relay.server.reconnect_wait,
             timeout: relay.server.timeouts.max,
             on_reachability,
@@ -86,10 +86,11 @@ impl StatelessRelay {
             if *request.method == *method::LISTEN {
                 return Box::pin(relay.relay_subscription(request)).await;
             }
-            let limit = relay.0.timeout;
-            let answer = timeout(limit, Box::pin(relay.relay_request(&request))).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(relay.describe(&Fault::new(Cause::Timeout(Limit::Total)))));
+            let answer = tokio::select! {
+                answer = timeout(relay.0.timeout, Box::pin(relay.relay_request(&request))) => answer
+                    .unwrap_or_else(|_| Err(relay.describe(&Fault::new(Cause::Timeout(Limit::Total))))),
+                () = relay.0.relay.wait_for_hang() => Err(error_response::hung(&relay.0.relay.server.name)),
+            };
             request.request.respond(answer.as_ref()).await;
         });
     }
@@ -190,7 +191,7 @@ impl StatelessRelay {
     }
 
     fn describe(&self, fault: &Fault) -> RpcError {
-        error_response::from_fault(&self.0.server, fault, &ConnectionState::unknown())
+        error_response::from_fault(&self.0.relay.server.name, fault, &ConnectionState::unknown())
     }
 }
 

@@ -145,7 +145,8 @@ impl Upstream {
 
     /// State of the connection, for a call that failed.
     pub(super) fn connection_state<'a>(&self, relay: &'a Relay, status: &'a Status) -> ConnectionState<'a> {
-        ConnectionState::of(&self.client, status, relay.server.reconnect_wait, relay.login_command.as_deref())
+        let wait = (relay.server.reconnect_wait, relay.reconnect_setting);
+        ConnectionState::of(&self.client, status, wait, relay.login_command.as_deref())
     }
 
     /// Queues a notification of the host for the server.
