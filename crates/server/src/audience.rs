@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bowline_proto::via::Via;
+use bowline_proto::wire::Json;
 use tokio::time::Instant;
 
 use crate::token_verifier::TokenIdentity;
@@ -88,6 +89,12 @@ impl Audience {
     /// of that process.
     pub fn pipe(&self) -> Option<&str> {
         self.pipe.as_deref()
+    }
+
+    /// This audience, reached through the gateways that these params of a request name as well.
+    pub(crate) fn with_via_of(self, params: Option<&Json>) -> Self {
+        let via = self.via.joined(&Via::of_params(params));
+        self.with_via(via)
     }
 
     /// When the token of the request expires. Event streams end then.

@@ -256,7 +256,8 @@ impl Host {
             Action::ServeModern { key, id, method, params, client } => {
                 let request = OpenRequest::new(link.clone(), key, id.clone(), post);
                 let request = admit(self.admission.as_ref(), request).await?;
-                let (audience, memory) = (self.audience.clone(), BodyMemory::default());
+                let audience = self.audience.clone().with_via_of(params.as_ref());
+                let memory = BodyMemory::default();
                 let client = *client;
                 let request = StatelessRequest {
                     request,

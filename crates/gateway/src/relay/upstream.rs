@@ -85,7 +85,7 @@ impl Upstream {
             // The host speaks a legacy revision. A server that speaks both eras offers it more in
             // the same era: change notifications, log levels, subscriptions.
             .begin_with(Era::Legacy)
-            .via(relay.via.clone())
+            .via(relay.via.joined(&host_params.via))
             .handler(handler);
         if let Some(folder) = &relay.records {
             builder = builder.records(folder);

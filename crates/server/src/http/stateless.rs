@@ -45,6 +45,7 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
+    let audience = audience.with_via_of(params.as_ref());
     let pipe = headers.get(RELAYED_PIPE_HEADER).filter(|_| site.settings().relays_pipes).map(text_of);
     let (origin, audience) = match pipe {
         Some(pipe) => (RequestOrigin::RelayedPipe, audience.with_pipe(pipe)),
