@@ -98,13 +98,16 @@ impl Drop for Interrupt {
 /// Keeps SIGHUP from ending the process until it is heard, for a command that reads its settings again
 /// when it comes. One that comes before is lost, since the settings are about to be read.
 ///
-/// # Panics
-/// Outside a tokio runtime.
+/// It needs no runtime, so that it can be called first: to start the threads of one takes longer than all that is done
+/// here.
 pub(crate) fn survive_hangups() {
     #[cfg(unix)]
-    if !unix::must_stay_ignored(Exit::HungUp) {
+    if !unix::must_stay_ignored(Exit::HungUp)
+        && let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build()
+    {
         use tokio::signal::unix::{SignalKind, signal};
-        // The handler stays when the stream is dropped. Without one the default action stays.
+        let _context = runtime.enter();
+        // The handler stays when the stream and the runtime are dropped. Without one the default action stays.
         let _ = signal(SignalKind::hangup());
     }
 }

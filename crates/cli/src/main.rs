@@ -45,15 +45,12 @@ use settings::Settings;
 use suggested_command::CommandLine;
 
 fn main() -> ExitCode {
-    core_dump::disable_core_dumps();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     // Before anything that takes time: whoever starts `bowline serve` may send SIGHUP at once.
-    if let Ok(runtime) = &runtime
-        && args::may_hear_hangups(std::env::args_os())
-    {
-        let _context = runtime.enter();
+    if args::may_hear_hangups(std::env::args_os()) {
         interrupt::survive_hangups();
     }
+    core_dump::disable_core_dumps();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let env = env::ProcessEnvironment::read();
     let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {

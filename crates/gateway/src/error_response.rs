@@ -23,6 +23,8 @@ pub(crate) struct ConnectionState<'a> {
     pub(crate) outage: Option<Duration>,
     /// How long a call waits for an unreachable server.
     pub(crate) reconnect_wait: Duration,
+    /// What a person can raise for that to be longer, if there is such a setting.
+    pub(crate) reconnect_setting: Option<&'a str>,
     pub(crate) login_command: Option<&'a LoginCommand<'a>>,
 }
 
@@ -31,7 +33,7 @@ impl<'a> ConnectionState<'a> {
     pub(crate) fn of(
         client: &Client,
         status: &'a Status,
-        reconnect_wait: Duration,
+        (reconnect_wait, reconnect_setting): (Duration, Option<&'a str>),
         login_command: Option<&'a LoginCommand<'a>>,
     ) -> Self {
         let health = client.health();
@@ -39,12 +41,18 @@ impl<'a> ConnectionState<'a> {
             (None, Some((since, _))) => Some(since.elapsed().unwrap_or_default()),
             _ => None,
         };
-        Self { status, outage, reconnect_wait, login_command }
+        Self { status, outage, reconnect_wait, reconnect_setting, login_command }
     }
 
     /// The state when nothing is known.
     pub(crate) fn unknown() -> Self {
-        Self { status: &Status::Idle, outage: None, reconnect_wait: Duration::ZERO, login_command: None }
+        Self {
+            status: &Status::Idle,
+            outage: None,
+            reconnect_wait: Duration::ZERO,
+            reconnect_setting: None,
+            login_command: None,
+        }
     }
 }
 
@@ -87,9 +95,11 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
         facts.insert("reconnect_wait".into(), rounded_seconds(standing.reconnect_wait));
         let (away, wait) = (rounded_seconds(away), rounded_seconds(standing.reconnect_wait));
         message = format!(
-            "{message}; it has been away for {away} s, and a call waits {wait} s for it to come back: raise \
-             --reconnect-wait, or reconnect_wait in its entry, if it needs longer"
+            "{message}; it has been away for {away} s, and a call waits {wait} s for it to come back"
         );
+        if let Some(setting) = standing.reconnect_setting {
+            message = format!("{message}: raise {setting} if it needs longer");
+        }
     }
     if let Some(scopes) = scopes_to_add(fault) {
         if !scopes.is_empty() {
@@ -160,6 +170,24 @@ pub(crate) fn interrupted() -> RpcError {
         "bowline: bowline was restarted during the call (the server may have executed it)".to_owned();
     let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#);
     RpcError { code: UNREACHABLE, message, data: Some(data.expect("it is JSON")) }
+}
+
+/// The response to a request that is open at a server which is there and answers nothing.
+pub(crate) fn hung(server: &str) -> RpcError {
+    let message = format!(
+        "bowline: `{server}` is running and does not answer (the server may have executed the request); if it was \
+         stopped, continue it, or end it: it is started again"
+    );
+    let facts = json!({ "bowline": { "server": server, "cause": "hung", "execution": "unknown" } });
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
+}
+
+/// The response to a request for the result of a task that nobody waits for any more. A host that comes back late
+/// reads it.
+pub(crate) fn abandoned() -> RpcError {
+    let message = "bowline: the host was not connected, so the result was not waited for; request it again";
+    let data = Json::parse(r#"{"bowline":{"cause":"closed","execution":"not_executed"}}"#);
+    RpcError { code: UNREACHABLE, message: message.to_owned(), data: Some(data.expect("it is JSON")) }
 }
 
 /// The response to a request that came with an `initialize` which failed.
@@ -287,6 +315,7 @@ mod tests {
             status: &status,
             outage: Some(Duration::from_millis(12_340)),
             reconnect_wait: Duration::from_secs(10),
+            reconnect_setting: Some("--reconnect-wait, or reconnect_wait in its entry,"),
             login_command: None,
         };
         let error = from_fault("docs", &gave_up, &standing);
@@ -299,6 +328,11 @@ mod tests {
             "bowline: `docs` cannot be reached: connection refused (the request was not executed); it has been away \
              for 12.3 s, and a call waits 10.0 s for it to come back: raise --reconnect-wait, or reconnect_wait in \
              its entry, if it needs longer"
+        );
+        // Nobody is told to raise what cannot be configured.
+        let alone = ConnectionState { reconnect_setting: None, ..standing };
+        assert!(
+            from_fault("docs", &gave_up, &alone).message.ends_with("a call waits 10.0 s for it to come back")
         );
         // The attempt of the call may have begun since it gave up: the message is the same.
         let trying = ConnectionState { status: &Status::Connecting, ..standing };

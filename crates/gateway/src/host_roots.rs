@@ -100,11 +100,29 @@ fn folders_of(result: &Json) -> Vec<Box<str>> {
     roots.iter().take(MAX_ROOTS).filter_map(|root| folder_of(&root.uri)).collect()
 }
 
-/// The path of a URI such as `file:///home/me/work` or `file://localhost/home`.
+/// The path of a URI such as `file:///home/me/work`, in whatever spelling: that of the folder to which it leads.
 fn folder_of(uri: &str) -> Option<Box<str>> {
-    let rest = uri.strip_prefix("file://")?;
-    let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    path.starts_with('/').then(|| percent_decode_lossy(path).into())
+    let (scheme, rest) = uri.split_once(':')?;
+    let (authority, path) = match rest.strip_prefix("//") {
+        Some(rest) => rest.split_at(rest.find('/')?),
+        None => ("", rest),
+    };
+    let is_here = authority.is_empty() || authority.eq_ignore_ascii_case("localhost");
+    let is_folder = scheme.eq_ignore_ascii_case("file") && is_here && path.starts_with('/');
+    is_folder.then(|| without_dot_segments(&percent_decode_lossy(path)))
+}
+
+/// The path with the meaning of `.` and `..` in it, and without empty names.
+fn without_dot_segments(path: &str) -> Box<str> {
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/")).into()
 }
 
 /// How long a host that left a question unanswered is not asked again.
@@ -133,7 +151,20 @@ mod tests {
             ("file:///home/me/a%20b", Some("/home/me/a b")),
             ("file://localhost/home", Some("/home")),
             ("file:///C:/x", Some("/C:/x")),
+            ("FILE:///home", Some("/home")),
+            ("File://LocalHost/home", Some("/home")),
+            ("file:/home", Some("/home")),
+            ("file:///home/me/", Some("/home/me")),
+            ("file:////home//me", Some("/home/me")),
+            ("file:///%68ome/m%65", Some("/home/me")),
+            ("file:///home/./me/../you", Some("/home/you")),
+            ("file:///home/me/%2e%2E/you", Some("/home/you")),
+            ("file:///home/me%2f..%2fyou", Some("/home/you")),
+            ("file:///home/../../etc", Some("/etc")),
+            ("file:///", Some("/")),
+            ("file://", None),
             ("file://elsewhere/home", None),
+            ("file://localhost.example/home", None),
             ("https://example.com/home", None),
             ("file:home", None),
         ] {

@@ -9,6 +9,7 @@ mod upstream;
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use bowline::{ConnectionEvent, Fault, RpcError, Server};
 use bowline_proto::via::Via;
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::error_response;
 use stateless::StatelessRelay;
@@ -53,7 +54,13 @@ pub struct Relay {
     on_denied: DeniedCallback,
     on_reachability: Option<ReachabilityObserver>,
     via: Via,
+    hang_check: Option<HangCheck>,
+    /// What a person can raise for calls to wait longer, if there is such a setting.
+    reconnect_setting: Option<&'static str>,
 }
+
+/// Finds out whether the server hangs.
+type HangCheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
 /// Called for each call that was refused for lack of authorization.
 type DeniedCallback = Arc<dyn Fn(&Fault) + Send + Sync>;
@@ -80,6 +87,8 @@ impl Relay {
             on_denied: Arc::new(|_: &Fault| {}),
             on_reachability: None,
             via: Via::default(),
+            hang_check: None,
+            reconnect_setting: Some("--reconnect-wait, or reconnect_wait in its entry,"),
         }
     }
 
@@ -103,6 +112,36 @@ impl Relay {
     pub fn with_resume_wait(mut self, resume_wait: Duration) -> Self {
         self.resume_wait = Some(resume_wait);
         self
+    }
+
+    /// Asks `is_hung` now and then, while a request is open, whether the server hangs: it is there, and does not
+    /// answer anything (default: nobody is asked, and a request takes as long as it may). If it does, the request is
+    /// answered with an error of code [`UNREACHABLE`](crate::UNREACHABLE), which says that the server may have
+    /// executed it, and is not sent again.
+    pub fn with_hang_check<F>(mut self, is_hung: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        self.hang_check = Some(Arc::new(move || Box::pin(is_hung())));
+        self
+    }
+
+    /// Says that nobody has configured how long calls wait for the server, so that hosts are not told to have it
+    /// raised.
+    pub fn without_reconnect_setting(mut self) -> Self {
+        self.reconnect_setting = None;
+        self
+    }
+
+    /// Waits until the server is found to hang.
+    async fn wait_for_hang(&self) {
+        let Some(is_hung) = &self.hang_check else { return std::future::pending().await };
+        loop {
+            sleep(HANG_CHECK_INTERVAL).await;
+            if is_hung().await {
+                return;
+            }
+        }
     }
 
     /// Calls `observer` when the connection to the server changes. It must not block.
@@ -284,6 +323,8 @@ impl HostSession {
 }
 
 /// Shorter than the shortest handshake timeout of widely used hosts: opencode 5 s, Codex 10 s,
+/// How long a request is open before it is checked whether the server hangs, and between two such checks.
+const HANG_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Claude Code 30 s. A later answer reaches nobody.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(4);
 /// `printf … | bowline connect` needs its responses. A host that wants to leave closes its other

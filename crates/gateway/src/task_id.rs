@@ -125,10 +125,16 @@ impl TaskRecord {
     fn to_bytes(&self) -> Option<Vec<u8>> {
         let Self { server, place, created_ms, ttl_ms, poll_ms } = self;
         let (kind, id) = match place {
-            TaskPlace::Server { id, dialect: TaskDialect::Experiment } => {
-                (EXPERIMENT, id.as_bytes().to_vec())
+            TaskPlace::Server { id, dialect } => {
+                let kind = match dialect {
+                    TaskDialect::Experiment => EXPERIMENT,
+                    TaskDialect::Extension => EXTENSION,
+                };
+                match pack(id) {
+                    Some(packed) => (kind | PACKED, packed),
+                    None => (kind, id.as_bytes().to_vec()),
+                }
             }
-            TaskPlace::Server { id, dialect: TaskDialect::Extension } => (EXTENSION, id.as_bytes().to_vec()),
             TaskPlace::Kept(number) => (KEPT, number.to_be_bytes().to_vec()),
         };
         let mut bytes = vec![VERSION, kind];
@@ -149,9 +155,11 @@ impl TaskRecord {
         let (server_len, rest) = rest.split_first_chunk()?;
         let (server, id) = rest.split_at_checked(u16::from_be_bytes(*server_len).into())?;
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(Box::from);
-        let place = match kind {
-            EXPERIMENT => TaskPlace::Server { id: text(id)?, dialect: TaskDialect::Experiment },
-            EXTENSION => TaskPlace::Server { id: text(id)?, dialect: TaskDialect::Extension },
+        let server_id =
+            || if kind & PACKED == 0 { text(id) } else { Some(URL_SAFE_NO_PAD.encode(id).into()) };
+        let place = match kind & !PACKED {
+            EXPERIMENT => TaskPlace::Server { id: server_id()?, dialect: TaskDialect::Experiment },
+            EXTENSION => TaskPlace::Server { id: server_id()?, dialect: TaskDialect::Extension },
             KEPT => TaskPlace::Kept(u64::from_be_bytes(id.try_into().ok()?)),
             _ => return None,
         };
@@ -168,6 +176,13 @@ impl TaskRecord {
     }
 }
 
+/// The bytes of an id that is Base64 itself, as that of another gateway is. So the ids of a chain of gateways grow
+/// by a fixed length with each of them, and not by a third as well.
+fn pack(id: &str) -> Option<Vec<u8>> {
+    // It has to come back as it is, which padding and spare bits would not.
+    URL_SAFE_NO_PAD.decode(id).ok().filter(|bytes| URL_SAFE_NO_PAD.encode(bytes) == id)
+}
+
 fn binding(audience: &str) -> Key {
     Key { kind: "task", id: audience.to_owned() }
 }
@@ -181,10 +196,12 @@ const VERSION: u8 = 1;
 const EXPERIMENT: u8 = 0;
 const EXTENSION: u8 = 1;
 const KEPT: u8 = 2;
-/// Longest record: an id of a server has at most 1,024 bytes, and so, generously, has its name.
-const MAX_RECORD_LEN: usize = 4 * 1024;
+/// Added to the place of a task whose id is packed.
+const PACKED: u8 = 0x80;
+/// Longest record: an id of a server has at most 4,096 bytes, and its name, generously, 1,024.
+const MAX_RECORD_LEN: usize = 6 * 1024;
 /// Longest id of ours that is looked at.
-const MAX_ID_LEN: usize = 6 * 1024;
+const MAX_ID_LEN: usize = 9 * 1024;
 /// For how long an id is valid if the server does not say how long it keeps the task.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// For how much longer than its task an id is valid.
@@ -260,9 +277,36 @@ mod tests {
         assert_eq!(key().seal("/", &long), None);
     }
 
+    /// GW-14: through as many gateways as a host may come, each finds the task of the next one.
+    #[test]
+    fn gw_14_ids_stay_short_through_a_chain_of_gateways() {
+        let now = UNIX_EPOCH + NOW;
+        let mut ids: Vec<Box<str>> = vec!["786512e2-9e0d-44bd-8f29-789f320fe840".into()];
+        for _ in 0..bowline_proto::via::MAX_HOPS {
+            let id =
+                key().seal("user:[\"https://issuer.example\",\"me\"]/view", &record(&ids[ids.len() - 1]));
+            ids.push(id.unwrap());
+        }
+        for pair in ids.windows(2) {
+            let found = key().open("user:[\"https://issuer.example\",\"me\"]/view", &pair[1], now).unwrap();
+            assert_eq!(found.handle().unwrap().id, pair[0]);
+            assert!(pair[1].len() <= pair[0].len() + 120, "{} {}", pair[0].len(), pair[1].len());
+        }
+        assert!(ids[ids.len() - 1].len() < 2048);
+    }
+
+    /// Whatever an id looks like, it comes back as it is.
+    #[test]
+    fn ids_that_are_almost_base64_are_kept_as_they_are() {
+        for id in ["AAAA", "AAA", "AAB", "AA", "A", "AA==", "a+b/", "\u{e9}", "----"] {
+            let sealed = key().seal("/", &record(id)).unwrap();
+            assert_eq!(&*key().open("/", &sealed, UNIX_EPOCH + NOW).unwrap().handle().unwrap().id, id);
+        }
+    }
+
     fn places() -> impl Strategy<Value = TaskPlace> {
         prop_oneof![
-            (".{1,40}", any::<bool>()).prop_map(|(id, is_modern)| TaskPlace::Server {
+            (".{1,40}|[A-Za-z0-9_-]{1,40}", any::<bool>()).prop_map(|(id, is_modern)| TaskPlace::Server {
                 id: id.into(),
                 dialect: if is_modern { TaskDialect::Extension } else { TaskDialect::Experiment },
             }),

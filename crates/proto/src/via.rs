@@ -1,7 +1,8 @@
 //! [`Via`]: the gateways between a program and its host, so that one that leads back to itself is found.
 //!
 //! A gateway adds its id for the servers behind it: in a header of every HTTP request, and in a variable of the
-//! environment of a process. One that finds its own id there is among its own servers.
+//! environment of a process. One that finds its own id there is among its own servers. A proxy may drop headers, and a
+//! command the variables, so the ids are also in `_meta` of `initialize`, and of each request of 2026-07-28.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use crate::wire::{Json, RpcError};
 pub const VIA_HEADER: &str = "bowline-via";
 /// The variable that carries the ids to processes.
 pub const VIA_VARIABLE: &str = "BOWLINE_VIA";
+/// The member of `_meta` that carries the ids.
+pub const VIA_META: &str = "bowline/via";
 /// Most ids that are carried. A chain that is longer is taken for a loop.
 pub const MAX_HOPS: usize = 16;
 /// Longest id, in bytes.
@@ -30,6 +33,20 @@ impl Via {
     pub fn parse(text: &str) -> Self {
         let ids = text.split(',').map(str::trim).filter(|id| is_id(id));
         Self(ids.take(MAX_HOPS).map(Box::from).collect())
+    }
+
+    /// Reads the ids from `_meta` of the params of a request.
+    pub fn of_params(params: Option<&Json>) -> Self {
+        let text =
+            params.and_then(|params| params.member("_meta")?.member(VIA_META)?.decode::<String>().ok());
+        text.map(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    /// Returns these ids, and those of `other` that are not among them, as many as can be carried.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Self {
+        let more = other.0.iter().filter(|id| !self.contains(id));
+        Self(self.0.iter().chain(more).take(MAX_HOPS).cloned().collect())
     }
 
     /// Whether no gateway was passed.
@@ -101,6 +118,19 @@ mod tests {
         assert_eq!(Via::parse(&"z".repeat(MAX_ID_BYTES + 1)), Via::default());
         let many = Via::parse(&"a,".repeat(100));
         assert!(many.is_full() && many.0.len() == MAX_HOPS);
+    }
+
+    #[test]
+    fn ids_in_meta_are_joined_with_those_of_the_transport() {
+        let params = Json::try_from(r#"{"_meta":{"bowline/via":"a,b,c"}}"#).unwrap();
+        let found = Via::of_params(Some(&params));
+        assert_eq!(found.to_string(), "a,b,c");
+        assert_eq!(Via::parse("x,b").joined(&found).to_string(), "x,b,a,c");
+        assert!(Via::parse(&"a,".repeat(100)).joined(&found).is_full());
+        for odd in ["{}", r#"{"_meta":5}"#, r#"{"_meta":{"bowline/via":[]}}"#] {
+            assert!(Via::of_params(Some(&Json::try_from(odd).unwrap())).is_empty());
+        }
+        assert!(Via::of_params(None).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bowline_proto::via::Via;
+use bowline_proto::wire::Json;
 use tokio::time::Instant;
 
 use crate::token_verifier::TokenIdentity;
@@ -21,6 +22,9 @@ pub struct Audience {
     via: Via,
     /// When the token of the request expires, which does not count either.
     expiry: Option<Instant>,
+    /// The pipe that a process relays, which only that process knows. It does not count either: hosts on several
+    /// pipes share connections.
+    pipe: Option<Arc<str>>,
 }
 
 impl PartialEq for Audience {
@@ -54,7 +58,7 @@ impl Audience {
         let pair = serde_json::json!([identity.issuer(), identity.subject()]);
         let left = identity.expiry().map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
         let expiry = left.and_then(|left| Instant::now().checked_add(left));
-        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, via: Via::default(), expiry }
+        Self { principal: Some(format!("{USER_PREFIX}{pair}").into()), view, expiry, ..Self::default() }
     }
 
     /// An audience that was recorded.
@@ -73,6 +77,24 @@ impl Audience {
     pub(crate) fn with_via(mut self, via: Via) -> Self {
         self.via = via;
         self
+    }
+
+    /// This audience, on a pipe that a process relays.
+    pub(crate) fn with_pipe(mut self, pipe: &str) -> Self {
+        self.pipe = Some(pipe.into());
+        self
+    }
+
+    /// What tells the host from others of the same audience, if it is on a pipe that a process relays. It is a secret
+    /// of that process.
+    pub fn pipe(&self) -> Option<&str> {
+        self.pipe.as_deref()
+    }
+
+    /// This audience, reached through the gateways that these params of a request name as well.
+    pub(crate) fn with_via_of(self, params: Option<&Json>) -> Self {
+        let via = self.via.joined(&Via::of_params(params));
+        self.with_via(via)
     }
 
     /// When the token of the request expires. Event streams end then.

@@ -256,7 +256,8 @@ impl Host {
             Action::ServeModern { key, id, method, params, client } => {
                 let request = OpenRequest::new(link.clone(), key, id.clone(), post);
                 let request = admit(self.admission.as_ref(), request).await?;
-                let (audience, memory) = (self.audience.clone(), BodyMemory::default());
+                let audience = self.audience.clone().with_via_of(params.as_ref());
+                let memory = BodyMemory::default();
                 let client = *client;
                 let request = StatelessRequest {
                     request,
@@ -330,7 +331,8 @@ async fn read_frame(reader: &mut PipeReader, inbox: &mut VecDeque<InboundMessage
     match reader.recv().await {
         Ok(InboundFrame::Message(frame)) => parse_from_host(&frame, push),
         Ok(InboundFrame::Noise(line)) => {
-            tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
+            let defect = if Json::parse(line).is_ok() { Defect::NotAnObject } else { Defect::NotJson };
+            push(Err(MalformedMessage { id: None, defect }));
         }
         Ok(InboundFrame::TooLarge { head, limit }) => {
             tracing::warn!(limit, "the host sent a message over the limit");

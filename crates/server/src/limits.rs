@@ -117,9 +117,15 @@ pub(crate) fn request_refused(scope: LimitScope, excess: QuotaExcess) -> RpcErro
     }
 }
 
-/// The error for a session that is one too many.
+/// The error for a session that is one too many of its identity.
 pub(crate) fn session_refused(limit: usize) -> RpcError {
     let why = format!("too many sessions: {limit} may be open with this token");
+    refused("sessions", &why, SESSION_WAIT)
+}
+
+/// The error for a session that is one too many of all.
+pub(crate) fn listener_full(limit: usize) -> RpcError {
+    let why = format!("too many sessions: {limit} may be open at once");
     refused("sessions", &why, SESSION_WAIT)
 }
 

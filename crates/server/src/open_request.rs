@@ -144,6 +144,16 @@ impl OpenRequest {
         }
     }
 
+    /// Waits until nobody waits for the response any more, though the request was not canceled: over HTTP, the
+    /// connection of the host is closed, and it cannot resume the stream or has not done so for a minute. On a pipe
+    /// this never returns. For requests that wait for long and can be made again without harm.
+    pub async fn wait_until_abandoned(&self) {
+        match &self.post {
+            Some(post) => post.wait_until_abandoned().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Why the host has canceled the request. It is known before the task that serves the request is aborted.
     pub fn cancel_reason(&self) -> CancelReason {
         self.cancel_reason.clone()

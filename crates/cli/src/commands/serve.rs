@@ -8,6 +8,8 @@ mod daemon;
 #[cfg(unix)]
 mod daemon_key;
 #[cfg(unix)]
+mod daemon_pulse;
+#[cfg(unix)]
 mod detached;
 #[cfg(unix)]
 mod front;

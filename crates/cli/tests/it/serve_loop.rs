@@ -86,6 +86,24 @@ async fn a_gateway_that_starts_itself_fails_that_server() {
     check_own_process(&context, &hosts, &entry).await;
 }
 
+/// The entry of a server that is the command itself in this home, started without the variables of the gateway.
+fn own_entry_without_variables(name: &str, home: &Context, args: &[&str]) -> String {
+    let home = format!("HOME={}", home.path("home").display());
+    let words = ["-i", &home, env!("CARGO_BIN_EXE_bowline")].into_iter().chain(args.iter().copied());
+    let args = words.map(str::to_owned).collect();
+    stdio_entry(name, &StdioCommand { program: "/usr/bin/env".into(), args, env: Vec::new() })
+}
+
+/// The message of the gateway says which gateways were passed, too.
+#[tokio::test]
+async fn a_gateway_that_starts_itself_without_variables_fails_that_server() {
+    let (context, hosts) = (Context::new(), Context::new());
+    let entry = own_entry_without_variables("me", &context, &["serve", "--stdio", "--alone"]);
+    check_own_process(&context, &hosts, &entry).await;
+    let relay = own_entry_without_variables("me", &hosts, &["connect", "gateway"]);
+    check_own_process(&context, &hosts, &relay).await;
+}
+
 #[tokio::test]
 async fn a_gateway_that_starts_a_front_of_itself_fails_that_server() {
     let (context, hosts) = (Context::new(), Context::new());

@@ -2,6 +2,7 @@
 
 mod across_eras;
 mod limits_of_access;
+mod result_wait;
 
 use std::time::Duration;
 

@@ -34,12 +34,12 @@ impl Builder {
             tasks,
             session,
             auth: _,
-            via: _,
+            via,
         } = self;
         let server = server?;
         let capabilities = handler.capabilities();
         let modern = client_capabilities::for_modern_server(&capabilities, tasks);
-        let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
+        let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern, via };
         let (connection, driver) = Driver::new(ConnectionSetup {
             server,
             target,

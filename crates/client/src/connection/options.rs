@@ -49,6 +49,8 @@ pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
 pub(crate) struct TaskOptions {
     /// 2025-11-25: how long the server is asked to keep the task.
     pub(crate) ttl: Option<Duration>,
+    /// 2025-11-25: whether the result is requested before the task is known to have ended.
+    pub(crate) fetches_early: bool,
     /// Receives each state that differs from the previous one.
     pub(crate) listener: Option<Arc<TaskListener>>,
     /// 2025-11-25: receives progress, also after the call was answered with a task (PR-03).

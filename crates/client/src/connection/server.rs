@@ -7,6 +7,7 @@ use bowline_config::Timeouts;
 use bowline_proto::client::calls::Limits;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::trace::TraceContext;
+use bowline_proto::via::Via;
 use bowline_proto::wire::object::NotAnObject;
 use bowline_proto::wire::view::ViewError;
 use bowline_proto::wire::{Json, extension};
@@ -43,6 +44,8 @@ pub(crate) struct ClientDeclaration {
     pub(crate) capabilities: Json,
     /// Capabilities declared to modern servers: those of the handler plus those of this crate.
     pub(crate) modern_capabilities: Json,
+    /// The gateways that the host has passed.
+    pub(crate) via: Via,
 }
 
 impl ServerSettings {

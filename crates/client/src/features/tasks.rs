@@ -46,6 +46,16 @@ impl CallOptions {
         self
     }
 
+    /// Requests the result of a task of 2025-11-25 at once in [`Client::wait_task`], and not only when a poll
+    /// shows that the task has ended: the server holds its answer back until then, so the result is there
+    /// sooner. Polls go on beside it.
+    // TA-04
+    #[must_use]
+    pub fn fetch_task_result_early(mut self) -> Self {
+        self.task.fetches_early = true;
+        self
+    }
+
     /// Sets how long a server of 2025-11-25 is asked to keep a task. The server may decide
     /// otherwise; the handle says so.
     #[must_use]

@@ -111,6 +111,45 @@ async fn a_probe_that_is_cut_off_falls_back() {
     client.close().await;
 }
 
+/// DE-01, DE-03: a modern server is reached though it is greeted with `initialize` and refuses that with
+/// a code that says nothing.
+#[tokio::test]
+async fn de_03_a_modern_server_is_reached_after_it_refused_initialize() {
+    for code in [-32602, -32600] {
+        let script = testkit::server()
+            .modern()
+            .tool("echo")
+            .fault(Fault::error(code, "Invalid request parameters").on("initialize").always());
+        let (web, child) = (script.clone().run().await, script.stdio().await);
+        for server in [http(&web), stdio(&child)] {
+            let client = Client::builder(server).begin_with(Era::Legacy).connect().await.unwrap();
+            assert_eq!(revision_of(&client).await, Revision::V2026_07_28, "{code}");
+            assert!(!client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().is_error);
+            client.close().await;
+        }
+        let counts = |count: &dyn Fn(&str) -> usize| (count("initialize"), count("server/discover"));
+        assert_eq!(counts(&|method| web.count(method)), (1, 1), "{code}");
+        assert_eq!(counts(&|method| child.count(method)), (1, 1), "{code}");
+    }
+}
+
+/// DE-03: a legacy server that refuses `initialize` is asked once whether it is modern, and its own
+/// reason is reported.
+#[tokio::test]
+async fn de_03_a_legacy_server_that_refuses_initialize_gives_its_reason() {
+    let script = testkit::server()
+        .legacy()
+        .fault(Fault::error(-32602, "clientInfo.name is not allowed").on("initialize").always());
+    let (web, child) = (script.clone().run().await, script.stdio().await);
+    for server in [http(&web), stdio(&child)] {
+        let error = Client::builder(server).begin_with(Era::Legacy).connect().await.unwrap_err().to_string();
+        let reason = "the server refused the handshake: clientInfo.name is not allowed (code -32602)";
+        assert!(error.contains(reason), "{error}");
+    }
+    assert_eq!((web.count("initialize"), web.count("server/discover")), (1, 1));
+    assert_eq!((child.count("initialize"), child.count("server/discover")), (1, 1));
+}
+
 /// DE-06, LC-12: modern errors never lead to `initialize`; the version is corrected once.
 #[tokio::test]
 async fn de_06_modern_errors_never_lead_to_initialize() {

@@ -62,7 +62,7 @@ impl HostSession {
         let mut params = params;
         if method == method::TOOLS_CALL {
             if upstreams.host_tasks() == HostTasks::Experiment {
-                task_call = TaskCall::parse(self, upstreams, open, params.as_ref());
+                task_call = TaskCall::parse(self, upstreams, open, params.as_ref())?;
             }
             params = without_task(params);
         }

@@ -100,10 +100,13 @@ impl HostSession {
     async fn handle(self: &Arc<Self>, event: HostEvent) {
         let upstreams = self.upstreams.lock().clone();
         match event {
-            HostEvent::Initialize(request) => match self.gateway.gateway_id.check(&self.via, self.position) {
-                Ok(()) => self.initialize(request),
-                Err(refusal) => request.respond(Err(&refusal)).await,
-            },
+            HostEvent::Initialize(request) => {
+                let via = self.via.joined(&request.params().via);
+                match self.gateway.gateway_id.check(&via, self.position) {
+                    Ok(()) => self.initialize(request, via),
+                    Err(refusal) => request.respond(Err(&refusal)).await,
+                }
+            }
             HostEvent::Request { request, method, params } => match upstreams {
                 Some(upstreams) => {
                     if *method == *method::SET_LEVEL
@@ -136,7 +139,7 @@ impl HostSession {
     }
 
     /// Opens connections to all servers that the host sees, with its identity.
-    fn initialize(self: &Arc<Self>, request: InitializeRequest) {
+    fn initialize(self: &Arc<Self>, request: InitializeRequest, via: Via) {
         let params = request.params();
         let (host, view) = (params.client_info.as_str(), self.view.as_deref());
         tracing::info!(host, view, revision = %params.revision, "a host is here");
@@ -149,7 +152,7 @@ impl HostSession {
                 Revision::V2025_11_25 => HostTasks::Experiment,
                 _ => HostTasks::ByRequest,
             },
-            via: self.via.clone(),
+            via,
             session: Some(SessionLink { link: self.link.clone(), handshake: request.handshake() }),
         };
         let upstreams = Upstreams::open(&self.gateway, identity);

@@ -449,7 +449,12 @@ impl Upstream {
         let status = client.status().current();
         let config = &self.server.config;
         let login = |scopes: &[String]| (self.gateway.login_command)(config, scopes);
-        let state = ConnectionState::of(client, &status, config.reconnect_wait, Some(&login));
+        let state = ConnectionState::of(
+            client,
+            &status,
+            (config.reconnect_wait, Some(RECONNECT_SETTING)),
+            Some(&login),
+        );
         error_response::from_error(error, &state)
     }
 
@@ -514,3 +519,6 @@ static NEXT_MEMBER: AtomicU64 = AtomicU64::new(0);
 /// How many calls of one session, or of hosts that share a connection, a server may have open: three
 /// quarters of what a session may have.
 const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
+
+/// What a person can raise for calls to wait longer for a server.
+const RECONNECT_SETTING: &str = "reconnect_wait in its entry";

@@ -91,7 +91,10 @@ impl HostSession {
         if let Some(wait) = self.relay.resume_wait {
             options = options.resume_wait(wait);
         }
-        let result = forwarded.send(open, method, params, options).await;
+        let result = tokio::select! {
+            result = Box::pin(forwarded.send(open, method, params, options)) => result,
+            () = self.relay.wait_for_hang() => return Err(error_response::hung(&self.relay.server.name)),
+        };
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().current();

@@ -14,7 +14,9 @@ use bowline_proto::client::retry::is_harmless_method;
 use bowline_proto::wire::view::{Page, Tool};
 use bowline_server::{OpenRequest, StatelessRequest};
 use bowline_transport::http::{HttpLink, Limits};
+use http::HeaderValue;
 use parking_lot::Mutex;
+use ring::rand::{self, SystemRandom};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -29,7 +31,10 @@ pub(super) struct StatelessRelay(Arc<Shared>);
 
 struct Shared {
     link: HttpLink,
-    server: Box<str>,
+    /// Tells this host from others at the gateway. It is a secret of this process, and stays the same when the
+    /// gateway is restarted.
+    pipe: HeaderValue,
+    relay: Relay,
     /// How long a request waits for a gateway that is restarted.
     reconnect_wait: Duration,
     /// How long a request may take, apart from subscriptions.
@@ -63,7 +68,8 @@ impl StatelessRelay {
             .ok()?;
         Some(Self(Arc::new(Shared {
             link,
-            server: relay.server.name.as_str().into(),
+            pipe: random_pipe_id(),
+            relay: relay.clone(),
             reconnect_wait: relay.server.reconnect_wait,
             timeout: relay.server.timeouts.max,
             on_reachability,
@@ -80,10 +86,11 @@ impl StatelessRelay {
             if *request.method == *method::LISTEN {
                 return Box::pin(relay.relay_subscription(request)).await;
             }
-            let limit = relay.0.timeout;
-            let answer = timeout(limit, Box::pin(relay.relay_request(&request))).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(relay.describe(&Fault::new(Cause::Timeout(Limit::Total)))));
+            let answer = tokio::select! {
+                answer = timeout(relay.0.timeout, Box::pin(relay.relay_request(&request))) => answer
+                    .unwrap_or_else(|_| Err(relay.describe(&Fault::new(Cause::Timeout(Limit::Total))))),
+                () = relay.0.relay.wait_for_hang() => Err(error_response::hung(&relay.0.relay.server.name)),
+            };
             request.request.respond(answer.as_ref()).await;
         });
     }
@@ -168,7 +175,7 @@ impl StatelessRelay {
 
     /// Sends a request, and waits for the beginning of the response.
     async fn send(&self, body: &RequestBody) -> Result<ResponseReader, Exchange> {
-        let sent = exchange::send(&self.0.link, body).await;
+        let sent = exchange::send(&self.0.link, &self.0.pipe, body).await;
         match &sent {
             Ok(_) => (self.0.on_reachability)(true),
             Err(exchange) => self.report(exchange),
@@ -184,7 +191,7 @@ impl StatelessRelay {
     }
 
     fn describe(&self, fault: &Fault) -> RpcError {
-        error_response::from_fault(&self.0.server, fault, &ConnectionState::unknown())
+        error_response::from_fault(&self.0.relay.server.name, fault, &ConnectionState::unknown())
     }
 }
 
@@ -203,6 +210,12 @@ impl RetryWaits {
         self.next = (2 * self.next).min(MAX_WAIT);
         true
     }
+}
+
+fn random_pipe_id() -> HeaderValue {
+    let bytes: [u8; 16] =
+        rand::generate(&SystemRandom::new()).expect("the system has random numbers").expose();
+    HeaderValue::from_str(&format!("{:032x}", u128::from_be_bytes(bytes))).expect("digits are a header")
 }
 
 /// Whether a list of tools has this tool, and says that calling it again is harmless.

@@ -85,7 +85,7 @@ impl Upstream {
             // The host speaks a legacy revision. A server that speaks both eras offers it more in
             // the same era: change notifications, log levels, subscriptions.
             .begin_with(Era::Legacy)
-            .via(relay.via.clone())
+            .via(relay.via.joined(&host_params.via))
             .handler(handler);
         if let Some(folder) = &relay.records {
             builder = builder.records(folder);
@@ -145,7 +145,8 @@ impl Upstream {
 
     /// State of the connection, for a call that failed.
     pub(super) fn connection_state<'a>(&self, relay: &'a Relay, status: &'a Status) -> ConnectionState<'a> {
-        ConnectionState::of(&self.client, status, relay.server.reconnect_wait, relay.login_command.as_deref())
+        let wait = (relay.server.reconnect_wait, relay.reconnect_setting);
+        ConnectionState::of(&self.client, status, wait, relay.login_command.as_deref())
     }
 
     /// Queues a notification of the host for the server.

@@ -6,14 +6,28 @@ use serde_json::{Value, json};
 
 use crate::support::{TestHost, result_text, server_at};
 
+/// BM-03: what cannot be read is answered with an error that has no id, and the next message is served.
 #[tokio::test]
-async fn garbage_costs_nothing_but_itself() {
+async fn bm_03_garbage_is_answered_and_costs_nothing_but_itself() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let mut host = TestHost::connect(&server).await;
-    for garbage in ["hello", "", "   ", "{", "[", "[]", "{}", "null", "\u{feff}{", r#"{"jsonrpc":"2.0"}"#] {
+    for (garbage, code) in [
+        ("hello", -32700),
+        ("{", -32700),
+        ("[", -32700),
+        ("\u{feff}{", -32700),
+        ("[]", -32600),
+        ("null", -32600),
+    ] {
         host.send_line(garbage).await;
+        let answer = host.next_message().await;
+        assert_eq!(answer["error"]["code"], code, "{garbage}: {answer}");
+        assert_eq!(answer.get("id"), None, "{answer}");
     }
-    assert!(host.is_silent().await, "an error without an id is no message of these revisions");
+    for silent in ["", "   ", "{}", r#"{"jsonrpc":"2.0"}"#] {
+        host.send_line(silent).await;
+    }
+    assert!(host.is_silent().await, "what may be no request is not answered");
     assert_eq!(result_text(&host.call_tool(1, "echo", json!({})).await), "{}");
 }
 

@@ -219,16 +219,20 @@ impl Negotiation {
     }
 
     /// Whether a handshake that fails with this reply may have failed because of the era, while the
-    /// server was not probed. A record is doubted on any answer, a preference only where the server
-    /// refuses the HTTP request as a whole.
+    /// server was not probed or did not answer the probe. A record is doubted on any answer, a
+    /// preference or silence only where the server refuses the handshake, or the HTTP request as a
+    /// whole.
+    // DE-03: a modern server may refuse `initialize` with any code.
     fn is_record_doubtful(&self, reply: &Reply) -> bool {
         let opens = matches!(&self.state, State::Legacy(handshake) if handshake.expects_result());
         let skipped = self.choice == EraChoice::Auto && self.evidence == EraEvidence::None;
         opens
             && skipped
             && match self.start {
-                StartHint::Unknown => false,
-                StartHint::Prefer(_) => self.link == LinkKind::Http && is_transport_refusal(reply),
+                StartHint::Unknown => is_handshake_refusal(reply),
+                StartHint::Prefer(_) => {
+                    is_handshake_refusal(reply) || self.link == LinkKind::Http && is_transport_refusal(reply)
+                }
                 StartHint::Recorded(_) => is_answer(reply),
             }
     }
@@ -318,6 +322,20 @@ pub(crate) fn is_transport_refusal(reply: &Reply) -> bool {
         _ => None,
     };
     code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
+}
+
+/// Whether the server refuses the handshake with a JSON-RPC error that leaves open which era it speaks. One
+/// that names versions does not. One with the status of a limit or an outage says nothing about the server,
+/// and neither does a gateway that is reached through itself.
+fn is_handshake_refusal(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error { status, error, .. } => {
+            !is_loop_error(error)
+                && supported_versions(error).is_empty()
+                && status.is_none_or(|status| status < 500 && status != 429)
+        }
+        _ => false,
+    }
 }
 
 /// Whether the reply comes from the server itself. Statuses from 502 on are a proxy's.

@@ -30,6 +30,8 @@ pub struct TaskFollower {
     dialect: TaskDialect,
     phase: Phase,
     fetch: ResultFetch,
+    /// Whether the result is requested before the task is known to have ended.
+    fetches_early: bool,
     /// The limits of the waiting call. A state of the task restarts the idle limit, which does not
     /// run while the server wants to be left alone.
     clock: Calls<()>,
@@ -72,7 +74,7 @@ enum Phase {
 }
 
 /// The request for the result, in the experiment. It is sent early for a task that requires input,
-/// so that its elicitations reach us (TA-04).
+/// so that its elicitations reach us (TA-04), and where that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResultFetch {
     Idle,
@@ -156,6 +158,10 @@ pub struct TaskStart<'a> {
     // TN-03
     /// The state that was just received, if any. Without it the first poll is made at once.
     pub state: Option<&'a Task>,
+    // TA-04
+    /// Whether to request the result at once in the experiment, and not only when a poll shows that the task
+    /// has ended. The server holds its answer back until then.
+    pub fetches_early: bool,
     /// The limits of the waiting call.
     pub limits: Limits,
 }
@@ -169,6 +175,7 @@ impl TaskFollower {
             dialect: start.dialect,
             phase: Phase::NextPoll(now),
             fetch: ResultFetch::Idle,
+            fetches_early: start.fetches_early && start.dialect == TaskDialect::Experiment,
             clock,
             paused: false,
             call_id: call,
@@ -183,6 +190,7 @@ impl TaskFollower {
             update_error: None,
             actions: VecDeque::new(),
         };
+        follow.fetch_early();
         if let Some(task) = start.state {
             follow.phase = Phase::ExpectState;
             follow.handle_state(now, task, StateSource::Poll);
@@ -233,7 +241,10 @@ impl TaskFollower {
                 self.end(TaskOutcome::Expired);
             }
             TaskStatus::InputRequired => self.handle_input_required(now, task),
-            TaskStatus::Working => self.schedule_poll(now),
+            TaskStatus::Working => {
+                self.fetch_early();
+                self.schedule_poll(now);
+            }
         }
     }
 
@@ -312,8 +323,14 @@ impl TaskFollower {
             }
             (Err(error), Phase::ExpectOutcome) => self.end(TaskOutcome::Error(error)),
             // The error may be the outcome, or concern the request for it. The next poll shows
-            // which.
-            (Err(_), _) => self.handle_fetch_lost(now),
+            // which, and is made at once after a request that was early. That is not repeated: the
+            // server may be one that does not hold its answer back.
+            (Err(_), phase) => {
+                self.handle_fetch_lost(now);
+                if std::mem::take(&mut self.fetches_early) && matches!(phase, Phase::NextPoll(_)) {
+                    self.phase = Phase::NextPoll(now);
+                }
+            }
         }
     }
 
@@ -382,9 +399,7 @@ impl TaskFollower {
         match (self.dialect, task.status) {
             (TaskDialect::Experiment, _) => {
                 self.phase = Phase::ExpectOutcome;
-                if std::mem::replace(&mut self.fetch, ResultFetch::InFlight) == ResultFetch::Idle {
-                    self.actions.push_back(Action::FetchResult);
-                }
+                self.fetch();
             }
             // TN-04: a task whose tool failed is completed, and its result says so.
             (TaskDialect::Extension, TaskStatus::Completed) => match task.result().filter(Json::is_object) {
@@ -401,9 +416,7 @@ impl TaskFollower {
     /// Handles a task that requires input.
     fn handle_input_required(&mut self, now: Instant, task: &Task) {
         if self.dialect == TaskDialect::Experiment {
-            if std::mem::replace(&mut self.fetch, ResultFetch::InFlight) == ResultFetch::Idle {
-                self.actions.push_back(Action::FetchResult);
-            }
+            self.fetch();
             return self.schedule_poll(now);
         }
         let Ok(mut wanted) = task.input_requests() else {
@@ -427,6 +440,19 @@ impl TaskFollower {
             self.end(TaskOutcome::Error(error));
         } else {
             self.schedule_poll(now);
+        }
+    }
+
+    /// Requests the result, unless that is pending.
+    fn fetch(&mut self) {
+        if std::mem::replace(&mut self.fetch, ResultFetch::InFlight) == ResultFetch::Idle {
+            self.actions.push_back(Action::FetchResult);
+        }
+    }
+
+    fn fetch_early(&mut self) {
+        if self.fetches_early {
+            self.fetch();
         }
     }
 

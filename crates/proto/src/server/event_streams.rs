@@ -24,8 +24,8 @@ pub use restore::RestoredStream;
 use stream::{CurrentReader, EventStream, PostStream};
 pub use stream::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
 pub use types::{
-    Event, EventKind, FirstEvents, LogLimits, NextEvent, PostFormat, PushOutcome, Reader, RequestEnd,
-    ResumeError, StreamId,
+    Event, EventKind, FirstEvents, LogLimits, NextEvent, PostFormat, PushOutcome, Readability, Reader,
+    RequestEnd, ResumeError, StreamId,
 };
 
 /// The streams of one session. `W` wakes a reader that waits for an event.
@@ -136,6 +136,15 @@ impl<W> EventStreams<W> {
         let is_stream = |state: &EventStream<W>| state.post.as_ref().is_some_and(|post| post.is_stream);
         let state = self.streams.get(&stream);
         state.is_some_and(|state| state.is_known || is_stream(state) || !state.events.is_empty())
+    }
+
+    /// Whether a host reads this stream, or can do so again.
+    pub fn readability(&self, stream: StreamId) -> Readability {
+        match self.streams.get(&stream) {
+            Some(state) if state.reader.is_some() => Readability::Read,
+            Some(state) if !state.is_unreachable() => Readability::Resumable,
+            _ => Readability::Never,
+        }
     }
 
     /// Lets the host resume the stream of a POST from now on: what the POST says first is that it is

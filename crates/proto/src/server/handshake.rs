@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::revision::{Era, Revision};
+use crate::via::Via;
 use crate::wire::object::Edit;
 use crate::wire::view::{Capabilities, Implementation};
 use crate::wire::{Json, extension, method};
@@ -17,6 +18,8 @@ pub struct InitializeParams {
     pub capabilities: Json,
     /// Its name and version: an `Implementation`.
     pub client_info: Json,
+    /// The gateways that it says to have passed.
+    pub via: Via,
 }
 
 /// The result of `initialize`: the revision and everything else that a host is offered.
@@ -60,6 +63,7 @@ impl InitializeParams {
             revision,
             capabilities: member("capabilities").filter(Json::is_object).unwrap_or_else(Json::empty_object),
             client_info: client_info.unwrap_or_else(|| implementation("unknown host", "0")),
+            via: Via::of_params(params),
         }
     }
 

@@ -325,6 +325,7 @@ impl<R, W> Session<R, W> {
         }
     }
 
+    // BM-03
     fn handle_malformed(&self, malformed: &MalformedMessage) -> Action<R, W> {
         let error = || {
             let code = match malformed.defect {
@@ -335,10 +336,12 @@ impl<R, W> Session<R, W> {
         };
         let Some(id) = &malformed.id else {
             return match malformed.defect {
-                // The host waits for a response, most likely.
-                Defect::InvalidId | Defect::TooLong { .. } => {
-                    Action::Send(outgoing::error_without_id(&error()))
-                }
+                // The host waits for a response, most likely. Without an id, since MCP has none that is null.
+                Defect::InvalidId
+                | Defect::TooLong { .. }
+                | Defect::NotJson
+                | Defect::NotAnObject
+                | Defect::TooMany => Action::Send(outgoing::error_without_id(&error())),
                 defect => Action::Ignore(IgnoreReason::Malformed(defect)),
             };
         };

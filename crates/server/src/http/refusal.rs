@@ -39,8 +39,7 @@ pub(crate) enum Refusal {
     /// The session is unknown or has ended; the host is not told which.
     UnknownSession,
     Resume(ResumeError),
-    TooManySessions,
-    /// A limit of the host or of its identity is reached, with the error for this request of it.
+    /// A limit of the host, of its identity or of the listener is reached, with the error for this request of it.
     Limit(Option<Id>, RpcError),
     /// No more sessions are accepted.
     Draining,
@@ -112,10 +111,9 @@ impl Refusal {
             // Not 404, which would end the session for the host. It knows by this that the stream is
             // lost, and with it the response that it waited for there; the session goes on.
             Self::Resume(_) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyRefusal::NoMemory)
-            | Self::TooManySessions
-            | Self::Draining
-            | Self::UnverifiedToken => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Body(BodyRefusal::NoMemory) | Self::Draining | Self::UnverifiedToken => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -164,7 +162,6 @@ impl Refusal {
             Self::Body(BodyRefusal::Broken) => "the body cannot be read",
             Self::Body(BodyRefusal::NoMemory) => "there are too many large messages",
             Self::UnknownSession => "no such session",
-            Self::TooManySessions => "there are too many sessions",
             Self::Draining => "no more sessions are accepted",
         };
         message.to_owned()

@@ -18,7 +18,7 @@ use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
 use crate::admission::Admission;
 use crate::audience::Audience;
-use crate::limits::session_refused;
+use crate::limits::{listener_full, session_refused};
 
 /// The sessions of a listener.
 pub(crate) struct Sessions {
@@ -84,7 +84,7 @@ impl Sessions {
         let session = session.with_admission(admission);
         let mut table = self.table.lock();
         if table.by_id.len() >= settings.max_sessions {
-            return Err(Refusal::TooManySessions);
+            return Err(Refusal::Limit(None, listener_full(settings.max_sessions)));
         }
         let count = table.by_principal.entry(principal_of(&session)).or_default();
         if let Some(limit) = settings.host_limits.sessions.filter(|limit| *count >= *limit) {

@@ -17,7 +17,7 @@ use super::event_body::{EventBody, StreamReader};
 use super::post::{Post, wait_for_first};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
-use super::site::Site;
+use super::site::{Site, text_of};
 use super::ticket::PostTicket;
 use crate::audience::Audience;
 use crate::given_up::given_up;
@@ -25,7 +25,8 @@ use crate::link::HostLink;
 use crate::open_request::OpenRequest;
 use crate::stateless::{RequestOrigin, StatelessRequest, check};
 
-/// The header of a request that a process relays for a host on a pipe; see
+/// The header of a request that a process relays for a host on a pipe. Its value is an id of the pipe, which nobody
+/// else knows; see
 /// [`HttpSettings::with_relayed_pipes`](crate::HttpSettings::with_relayed_pipes).
 pub const RELAYED_PIPE_HEADER: &str = "bowline-relayed-pipe";
 
@@ -44,10 +45,11 @@ pub(crate) async fn serve_stateless(
         Some(Ok(Message::Notification { .. })) => return Ok(reply::empty(StatusCode::ACCEPTED)),
         _ => return Err(PostRefusal::MissingSession.into()),
     };
-    let origin = if site.settings().relays_pipes && headers.contains_key(RELAYED_PIPE_HEADER) {
-        RequestOrigin::RelayedPipe
-    } else {
-        RequestOrigin::Http(headers)
+    let audience = audience.with_via_of(params.as_ref());
+    let pipe = headers.get(RELAYED_PIPE_HEADER).filter(|_| site.settings().relays_pipes).map(text_of);
+    let (origin, audience) = match pipe {
+        Some(pipe) => (RequestOrigin::RelayedPipe, audience.with_pipe(pipe)),
+        None => (RequestOrigin::Http(headers), audience),
     };
     let client = check_request(&origin, &method, params.as_ref())
         .map_err(|refusal| Refusal::Stateless(id.clone(), refusal))?;

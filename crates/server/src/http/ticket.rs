@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bowline_proto::server::event_streams::{RequestEnd, StreamId};
+use bowline_proto::server::event_streams::{Readability, RequestEnd, StreamId};
 use bowline_proto::server::session_journal::{JournalEntry, without_params};
 use bowline_proto::wire::{Message, outgoing, parse_one};
 use bytes::Bytes;
+use tokio::time::interval;
 
 use super::journal::SessionJournal;
 use super::session::HttpSession;
@@ -16,6 +18,10 @@ use crate::given_up::response_lost;
 const MAX_RECORDED_BODY: usize = 1024 * 1024;
 /// Largest response that is recorded. In place of a larger one an error is. A store keeps 8 MiB of a session.
 const MAX_RECORDED_RESPONSE: usize = 6 * 1024 * 1024;
+/// How long the host may take to come back for a response.
+const ABANDONED_TIME: Duration = Duration::from_secs(60);
+/// How often it is checked whether the host reads.
+const READER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Ties a request of the host to the stream of its POST. Dropping it ends the request, so that the
 /// POST does not wait for a response that will not come.
@@ -124,6 +130,21 @@ impl PostTicket {
 
     pub(crate) fn stream(&self) -> StreamId {
         self.stream
+    }
+
+    /// Waits until nobody reads the response any more: the host cannot come back for it, or has not done so for
+    /// [`ABANDONED_TIME`].
+    pub(crate) async fn wait_until_abandoned(&self) {
+        let mut unread_since = None;
+        let mut look = interval(READER_CHECK_INTERVAL);
+        loop {
+            let now = look.tick().await;
+            match self.session.with_streams(|streams| streams.readability(self.stream)) {
+                Readability::Read => unread_since = None,
+                Readability::Resumable if now - *unread_since.get_or_insert(now) < ABANDONED_TIME => {}
+                Readability::Resumable | Readability::Never => return,
+            }
+        }
     }
 
     pub(crate) fn cancel_flag(&self) -> CancelFlag {

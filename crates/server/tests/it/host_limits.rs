@@ -16,7 +16,7 @@ fn in_flight(requests: usize) -> HttpSettings {
 }
 
 /// The response to a request that was not admitted.
-fn refused(id: u64, cause: &str, message: &str, retry_after: f64) -> Value {
+pub(crate) fn refused(id: u64, cause: &str, message: &str, retry_after: f64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {
         "code": -32050,
         "message": format!("bowline: {message} (the request was not executed); wait {retry_after} s"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bowline_server::HttpSettings;
 use serde_json::json;
 
+use crate::host_limits::refused;
 use crate::http_client::{HttpClient, soon};
 use crate::test_server::{
     Report, TestServer, begin_session, bind, initialize, notification, refusal, request, result,
@@ -215,15 +216,19 @@ async fn a_listener_is_idle_without_sessions() {
 
 #[tokio::test]
 async fn a_thousand_sessions_begin_and_end() {
-    let settings = HttpSettings::new().with_max_sessions(1000);
+    let settings = HttpSettings::new().with_max_sessions(1000).with_sse("/sse", "/messages");
     let mut server = TestServer::start_with(settings).await;
     let mut hosts = Vec::new();
     for _ in 0..1000 {
         hosts.push(begin_session(&server.client, "2025-06-18").await);
     }
+    // Hosts read the error of a request in a response of status 200.
     let full = server.client.post(&initialize(NEWEST)).await;
-    assert_eq!(full.header("retry-after"), Some("5"));
-    assert_eq!(full.expect_json(503).await, refusal(-32603, "there are too many sessions"));
+    assert_eq!(full.header("mcp-session-id"), None);
+    let message = "too many sessions: 1000 may be open at once";
+    assert_eq!(full.expect_json(200).await, refused(0, "sessions", message, 5.0));
+    let full = server.client.send("GET", "/sse", "").await;
+    assert_eq!((full.status, full.header("retry-after")), (429, Some("5")));
     for host in &hosts {
         host.delete().await.expect_empty(204).await;
     }

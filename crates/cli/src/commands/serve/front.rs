@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::daemon::{Daemon, StartFailure, StartOutcome};
 use super::daemon_key::{self, DaemonKey};
+use super::daemon_pulse::DaemonPulse;
 use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::commands::serving::{LoginCommands, Serving};
@@ -70,7 +71,12 @@ pub(super) async fn run(
             return FrontOutcome::NoDaemon;
         }
     }
-    serve(Relay::new(server).via(settings.passed_gateways()), supervisor, printer).await;
+    let pulse = Arc::new(DaemonPulse::new(daemon.socket()));
+    let relay = Relay::new(server)
+        .via(settings.passed_gateways())
+        .without_reconnect_setting()
+        .with_hang_check(move || Arc::clone(&pulse).is_hung());
+    serve(relay, supervisor, printer).await;
     FrontOutcome::Served
 }
 

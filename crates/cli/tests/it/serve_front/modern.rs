@@ -79,24 +79,36 @@ async fn gw_10_a_host_on_stdio_chooses_its_era() {
     }
 }
 
-/// GW-07: what a server asks is the result of the call, and its state goes with the retry. After a
-/// restart of the daemon nobody knows the state.
-#[tokio::test]
-async fn gw_07_input_is_required_of_a_host_on_stdio() {
+/// A context in which a server is configured with a tool that asks for a city, and that server.
+async fn configure_form() -> (Context, HttpServer) {
     let context = Context::new();
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let form = Tool::asks("form", [ScriptedRequest::form_elicitation("k", "Where?", schema)]);
     let web = testkit::server().legacy().tool(form).run().await;
     context.user_config(&http_entry("web", &web));
+    (context, web)
+}
+
+/// The params of the retry that answers what was asked.
+fn retry_of(asked: &Value) -> Value {
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let mut retry = call("form", json!({}));
+    retry["requestState"] = asked["result"]["requestState"].clone();
+    retry["inputResponses"] = json!({key: {"action": "accept", "content": {"city": "Bergen"}}});
+    retry
+}
+
+/// GW-07: what a server asks is the result of the call, and its state goes with the retry. After a
+/// restart of the daemon nobody knows the state.
+#[tokio::test]
+async fn gw_07_input_is_required_of_a_host_on_stdio() {
+    let (context, _web) = configure_form().await;
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     for is_restarted in [false, true] {
         let asked = host.request("tools/call", call("form", json!({}))).await;
-        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-        let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-        let mut retry = call("form", json!({}));
-        retry["requestState"] = asked["result"]["requestState"].clone();
-        retry["inputResponses"] = json!({key: {"action": "accept", "content": {"city": "Bergen"}}});
+        let retry = retry_of(&asked);
         if is_restarted {
             daemons.kill();
         }
@@ -109,6 +121,24 @@ async fn gw_07_input_is_required_of_a_host_on_stdio() {
         }
     }
     assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// GW-07, SE-09: the `requestState` of a host is of no use to another one with the same name at the same daemon.
+#[tokio::test]
+async fn gw_07_a_request_state_is_of_use_to_its_own_host_only() {
+    let (context, _web) = configure_form().await;
+    let _daemons = Daemons::of(&context);
+    let (mut host, mut other) = (start(&context, &[]), start(&context, &[]));
+    let asked = host.request("tools/call", call("form", json!({}))).await;
+    let retry = retry_of(&asked);
+    let refused = other.request("tools/call", retry.clone()).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(refused["error"]["message"], "requestState is not valid for this request");
+    let answer = host.request("tools/call", retry).await;
+    assert!(result_text(&answer).contains("Bergen"), "{answer}");
+    for host in [host, other] {
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
 }
 
 /// The daemon is killed during a harmless call, which is sent again, and during one with effects, which

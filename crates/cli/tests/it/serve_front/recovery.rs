@@ -23,6 +23,31 @@ async fn send_lookup(host: &mut Host, number: u64) -> u64 {
     host.send_request("tools/call", json!({"name": "lookup", "arguments": {"n": number}})).await
 }
 
+/// A daemon that was stopped does not answer and does not end. Its host is told so in bounded time, nothing is sent
+/// again, and everything goes on when the daemon does.
+#[tokio::test]
+async fn a_host_of_a_daemon_that_was_stopped_is_answered() {
+    let context = Context::new();
+    let web = server().await;
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    assert_eq!(result_text(&host.call("counter").await), "1");
+    let daemon = daemons.signal(Signal::STOP);
+    let answer = host.call("counter").await;
+    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    let facts = &answer["error"]["data"]["bowline"];
+    assert_eq!((&facts["cause"], &facts["execution"]), (&json!("hung"), &json!("unknown")), "{answer}");
+    assert_eq!(web.executions("counter"), 1);
+    assert_eq!(daemons.signal(Signal::CONT), daemon);
+    let last = result_text(&host.call("counter").await).to_owned();
+    // The daemon had received the other call, and may execute it now. No call is executed twice.
+    assert!(["2", "3"].contains(&&*last), "{last}");
+    assert!(web.executions("counter") <= 3);
+    assert_eq!(daemons.only(), daemon, "it was not started again");
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
 /// 50 calls a second go on while the daemon is killed, twice. Each is answered with its own result,
 /// and once.
 #[tokio::test]

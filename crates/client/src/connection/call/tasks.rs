@@ -99,6 +99,7 @@ impl Connection {
             ttl: handle.ttl,
             poll_interval: handle.poll_interval,
             state,
+            fetches_early: options.task.fetches_early,
             limits,
         };
         let mut doing = TaskDriver {

@@ -7,6 +7,7 @@ use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::session::NegotiationMessage;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
+use bowline_proto::via::VIA_META;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Frame, ProgressMode, RequestMeta};
 use bowline_proto::wire::{Json, meta, method};
@@ -126,7 +127,7 @@ impl ClientDeclaration {
                     .set("clientInfo", &self.client_info)
                     .apply(None)
                     .expect("made of JSON values");
-                (method::INITIALIZE, Some(params), RequestMeta::none())
+                (method::INITIALIZE, Some(params), RequestMeta::new(self.via_meta().collect()))
             }
         };
         let built = outgoing::request(id, method, params.as_ref(), &meta, ProgressMode::Unwanted);
@@ -136,11 +137,19 @@ impl ClientDeclaration {
     /// The `_meta` of every modern request (LC-08 to LC-10).
     pub(crate) fn modern_meta(&self, revision: Revision) -> RequestMeta {
         let version = Json::encode(revision.as_str()).expect("a string is JSON");
-        RequestMeta::new(vec![
+        let members = [
             (meta::PROTOCOL_VERSION, version),
             (meta::CLIENT_CAPABILITIES, self.modern_capabilities.clone()),
             (meta::CLIENT_INFO, self.client_info.clone()),
-        ])
+        ];
+        RequestMeta::new(members.into_iter().chain(self.via_meta()).collect())
+    }
+
+    /// What a gateway behind the server needs to find itself, if headers and variables do not reach it.
+    fn via_meta(&self) -> impl Iterator<Item = (&'static str, Json)> {
+        let ids =
+            (!self.via.is_empty()).then(|| Json::encode(&self.via.to_string()).expect("a string is JSON"));
+        ids.map(|ids| (VIA_META, ids)).into_iter()
     }
 }
 

@@ -77,7 +77,7 @@ impl CallParking {
         host: &HostRequest,
     ) -> Result<Json, (Box<RunningCall>, RpcError)> {
         let nonce = random::<NONCE_LEN>();
-        let principal = principal(host);
+        let (client, principal) = (client_name(host), principal(host));
         // Never before the timer, which decides.
         let expires_at = seconds_now().saturating_add(self.timeout.as_secs()).saturating_add(2);
         let state = SealedState { expires_at, nonce, payload: Vec::new() };
@@ -98,7 +98,7 @@ impl CallParking {
                 parking.give_up(&nonce);
             }
         }));
-        match calls.park(nonce, &principal, ParkedCall { call, _timer: timer }) {
+        match calls.park(nonce, &client, ParkedCall { call, _timer: timer }) {
             Ok(()) => Ok(result),
             Err(refused) => Err((refused.call, error_response::too_many_questions())),
         }
@@ -175,10 +175,15 @@ impl Mac for StateKey {
     }
 }
 
-/// Who sends a request: its token and view, and its declared name and version. Many hosts have the
-/// same token, so a name is no proof; a state is a secret of the host that got it.
+/// Who may continue a call: the client, and on a pipe that a process relays only the host on that pipe.
 // SE-09
 fn principal(host: &HostRequest) -> String {
+    format!("{}\n{}", host.audience.pipe().unwrap_or_default(), client_name(host))
+}
+
+/// Who sends a request: its token and view, and its declared name and version. Many hosts have the
+/// same token, so a name is no proof; a state is a secret of the host that got it.
+fn client_name(host: &HostRequest) -> String {
     let info = host.client.client_info.as_ref().and_then(|info| Implementation::decode(info).ok());
     let info = info.map_or_else(String::new, |info| format!("{}\n{}", info.name, info.version));
     format!("{}\n{info}", host.audience)

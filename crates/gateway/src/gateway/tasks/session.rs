@@ -188,7 +188,8 @@ impl HostSession {
         let Some(_permit) = upstream.count_call() else {
             return Err(error_response::too_many_requests(&upstream.server.config.name));
         };
-        let mut options = CallOptions::new();
+        // The server answers when there is a result, and at the interval of its polls only if it fails to.
+        let mut options = CallOptions::new().fetch_task_result_early();
         // It takes the place of another session of the same hosts, which has left.
         let owner = Self::new_owner(&used, task);
         if let Some(owner) = &owner {
@@ -202,12 +203,18 @@ impl HostSession {
             let (owner, on_question) = (Arc::clone(owner), used.connection.question_observer());
             options = options.handler(TaskHandler { owner, on_question });
         }
-        let waited = Box::pin(client.wait_task(&handle, &options)).await;
+        let waiting = Box::pin(client.wait_task(&handle, &options));
+        let waited = tokio::select! {
+            waited = waiting => Some(waited),
+            () = open.request.wait_until_abandoned() => None,
+        };
         // What the server said during the task comes before its end.
         used.connection.queue.wait_until_delivered().await;
         if let Some(owner) = owner {
             used.connection.task_owners.remove_owner(&handle.id, &owner);
         }
+        // Nobody waits any more. The task goes on, and its result can be requested again.
+        let Some(waited) = waited else { return Err(error_response::abandoned()) };
         let result = waited.map_err(|error| task_error(upstream, client, &error))?.result.json;
         let snapshot = upstreams.catalog().snapshot();
         let result = with_exposed_uris(result, &snapshot, &upstream.server.config.name);

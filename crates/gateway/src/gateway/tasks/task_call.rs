@@ -28,17 +28,18 @@ pub(in super::super) struct TaskCall<'a> {
 }
 
 impl<'a> TaskCall<'a> {
-    /// The call that the params of `tools/call` request as a task. `None` if they do not.
+    /// The call that the params of `tools/call` request as a task. `None` if they do not. What cannot be understood
+    /// refuses the call before anything runs, and so does a task that nobody could ask for any more.
     // TA-01
     pub(in super::super) fn parse(
         session: &'a HostSession,
         upstreams: &Upstreams,
         open: &Arc<OpenCall>,
         params: Option<&Json>,
-    ) -> Option<Self> {
-        let task = params?.member("task").filter(Json::is_object)?;
-        let ttl = task.member("ttl").and_then(|ttl| ttl.decode::<u64>().ok()).map(Duration::from_millis);
-        Some(Self { session, audience: upstreams.audience(), open: Arc::clone(open), ttl })
+    ) -> Result<Option<Self>, RpcError> {
+        let Some(task) = params.and_then(|params| params.member("task")) else { return Ok(None) };
+        let ttl = requested_ttl(&task)?;
+        Ok(Some(Self { session, audience: upstreams.audience(), open: Arc::clone(open), ttl }))
     }
 
     /// Refuses a tool that cannot be called as a task.
@@ -62,6 +63,24 @@ impl<'a> TaskCall<'a> {
         &self.session.gateway.tasks
     }
 }
+
+/// For how long the host wants its task to be kept, if it says so.
+fn requested_ttl(task: &Json) -> Result<Option<Duration>, RpcError> {
+    let refuse = |message: &str| RpcError::new(code::INVALID_PARAMS, message);
+    if !task.is_object() {
+        return Err(refuse("task has to be an object"));
+    }
+    let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
+    match ttl.decode::<f64>() {
+        Ok(ttl) if ttl > 0.0 && ttl <= MAX_TTL_MS => {
+            Ok(Some(Duration::from_secs_f64((ttl / 1000.0).max(0.001))))
+        }
+        _ => Err(refuse("task.ttl has to be a time in milliseconds that is greater than 0")),
+    }
+}
+
+/// Longest lifetime of a task that a host can request, in milliseconds: a hundred years.
+const MAX_TTL_MS: f64 = 100.0 * 366.0 * 24.0 * 60.0 * 60.0 * 1000.0;
 
 /// The params without what requests a task: whether and how one is created is up to the gateway.
 pub(in super::super) fn without_task(params: Option<Json>) -> Option<Json> {
@@ -104,5 +123,34 @@ impl CallOrigin for TaskCall<'_> {
         }
         self.session.tasks.insert(task, Some(state.clone()));
         Ok(created_for_experiment(&state, &answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TA-01: a call is refused before it runs if what it requests as a task cannot be understood.
+    #[test]
+    fn ta_01_a_malformed_task_is_refused() {
+        let ttl = |task: &str| requested_ttl(&Json::try_from(task).unwrap());
+        for (task, expected) in [
+            ("{}", None),
+            (r#"{"ttl":null}"#, None),
+            (r#"{"ttl":60000}"#, Some(60_000)),
+            (r#"{"ttl":1500.0}"#, Some(1_500)),
+            (r#"{"ttl":1}"#, Some(1)),
+        ] {
+            assert_eq!(ttl(task).unwrap(), expected.map(Duration::from_millis), "{task}");
+        }
+        for task in ["5", "[]", "null", r#""x""#, "true"] {
+            let error = ttl(task).unwrap_err();
+            assert_eq!((error.code, &*error.message), (-32602, "task has to be an object"), "{task}");
+        }
+        for ttl_text in ["0", "-1", "-0.0", r#""60000""#, "[]", "{}", "true", "1e300"] {
+            let error = ttl(&format!(r#"{{"ttl":{ttl_text}}}"#)).unwrap_err();
+            assert_eq!(error.code, -32602, "{ttl_text}");
+            assert_eq!(error.message, "task.ttl has to be a time in milliseconds that is greater than 0");
+        }
     }
 }

@@ -59,10 +59,14 @@ const OWN_ID: &str = "bowline";
 
 /// Sends a request, and waits for the beginning of the response.
 ///
-/// Dropping the future, or the reader, cancels the request.
-pub(super) async fn send(link: &HttpLink, body: &RequestBody) -> Result<ResponseReader, Exchange> {
+/// `pipe` tells the gateway which host it is from. Dropping the future, or the reader, cancels the request.
+pub(super) async fn send(
+    link: &HttpLink,
+    pipe: &HeaderValue,
+    body: &RequestBody,
+) -> Result<ResponseReader, Exchange> {
     let mut headers = HeaderMap::new();
-    headers.insert(HeaderName::from_static(RELAYED_PIPE_HEADER), HeaderValue::from_static("1"));
+    headers.insert(HeaderName::from_static(RELAYED_PIPE_HEADER), pipe.clone());
     // A gateway that has just been started lets such requests wait until it serves them.
     let revision = HeaderValue::from_static(Revision::NEWEST_MODERN.as_str());
     headers.insert(HeaderName::from_static("mcp-protocol-version"), revision);

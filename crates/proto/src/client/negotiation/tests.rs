@@ -313,17 +313,66 @@ fn de_09_a_process_that_ends_on_a_recorded_handshake_is_started_again() {
     assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
 }
 
-/// A preferred era gives way over HTTP only if the server refuses the request as a whole.
+/// Over HTTP a preferred era gives way if the server refuses the request as a whole.
 #[test]
 fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
-    let preferred = || Negotiation::begin(LinkKind::Http, EraChoice::Auto, StartHint::Prefer(Era::Legacy)).0;
+    let preferred = || preferred(LinkKind::Http);
     for code in [400, 404, 405] {
         let mut negotiation = preferred();
         assert_eq!(negotiation.handle(status(code)), DISCOVER_STEP, "{code}");
         assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     }
-    assert!(matches!(preferred().handle(error(None, -32602, None)), Step::Failed(_)));
     assert!(matches!(preferred().handle(status(500)), Step::Failed(_)));
+}
+
+fn preferred(link: LinkKind) -> Negotiation {
+    Negotiation::begin(link, EraChoice::Auto, StartHint::Prefer(Era::Legacy)).0
+}
+
+/// DE-01, DE-03: a modern server that refuses `initialize` is found, whatever code it does so with,
+/// if it was not probed before or was still starting then.
+#[test]
+fn de_03_a_refused_handshake_is_followed_by_the_probe_on_any_code() {
+    let silent = |link| {
+        let mut negotiation = auto(link);
+        assert_eq!(negotiation.handle(Reply::Silence), INITIALIZE_STEP);
+        negotiation
+    };
+    for link in [LinkKind::Pipe, LinkKind::Http] {
+        for code in [-32602, -32600, -32603, -32000, 7] {
+            for mut negotiation in [preferred(link), silent(link)] {
+                assert_eq!(negotiation.handle(error(None, code, None)), DISCOVER_STEP, "{link:?} {code}");
+                assert!(negotiation.is_probing(), "with the limit of a probe");
+                let peer = agreed(negotiation.handle(discovered(r#"["2026-07-28"]"#)));
+                assert_eq!(peer.revision, Revision::V2026_07_28);
+            }
+        }
+    }
+}
+
+/// DE-03: a legacy server that refuses `initialize` for another reason gives that reason, whatever it
+/// makes of the probe.
+#[test]
+fn de_03_a_legacy_server_that_refuses_the_handshake_gives_its_own_reason() {
+    for link in [LinkKind::Pipe, LinkKind::Http] {
+        for answer in [error(None, -32601, None), Reply::Silence, result("{}"), cut_off()] {
+            let mut negotiation = preferred(link);
+            assert_eq!(negotiation.handle(error(None, -32602, None)), DISCOVER_STEP);
+            let Step::Failed(fault) = negotiation.handle(answer.clone()) else { panic!("{answer:?}") };
+            assert!(fault.to_string().contains("no (code -32602)"), "{answer:?}: {fault}");
+        }
+        // What says nothing about the era is not followed by a probe: a limit, an outage, a loop.
+        for refusal in [error(Some(429), -32000, None), error(Some(503), -32000, None)] {
+            assert!(matches!(preferred(link).handle(refusal), Step::Failed(_)));
+        }
+        let looping = Reply::Error { status: None, error: crate::via::loop_error("x"), stray: false };
+        let Step::Failed(fault) = preferred(link).handle(looping) else { panic!() };
+        assert_eq!(fault.cause, Cause::Loop);
+        // A probe that was answered is not repeated.
+        let mut negotiation = auto(link);
+        assert_eq!(negotiation.handle(error(None, -32602, None)), INITIALIZE_STEP);
+        assert!(matches!(negotiation.handle(error(None, -32602, None)), Step::Failed(_)));
+    }
 }
 
 /// Only an answer to the probe that is not a modern one makes a record for the next connection.

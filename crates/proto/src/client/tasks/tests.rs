@@ -24,6 +24,7 @@ fn follow_new(now: Instant, dialect: TaskDialect, poll: Option<Duration>) -> Tas
         ttl: None,
         poll_interval: poll,
         state: None,
+        fetches_early: false,
         limits: LIMITS,
     };
     TaskFollower::new(now, start)
@@ -43,6 +44,64 @@ fn outcome(follow: &mut TaskFollower) -> TaskOutcome {
     match follow.poll_action() {
         Some(Action::End(end)) => end,
         other => panic!("not over: {other:?}"),
+    }
+}
+
+fn follow_early(now: Instant) -> TaskFollower {
+    let start = TaskStart {
+        dialect: TaskDialect::Experiment,
+        age: Duration::ZERO,
+        ttl: None,
+        poll_interval: Some(60 * S),
+        state: None,
+        fetches_early: true,
+        limits: LIMITS,
+    };
+    TaskFollower::new(now, start)
+}
+
+/// TA-04: the server holds the result back until there is one, so no poll has to show that the task has ended.
+#[test]
+fn ta_04_a_result_that_is_requested_early_needs_no_poll() {
+    let mut now = Instant::now();
+    let working = state(TaskDialect::Experiment, "working", "");
+    let mut follow = follow_early(now);
+    assert_eq!(follow.poll_action(), Some(Action::FetchResult));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &working, StateSource::Poll);
+    assert_eq!(follow.poll_action(), None, "one request is enough");
+    // One that is lost is sent again after the next poll.
+    follow.handle_fetch_lost(now);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &working, StateSource::Poll);
+    assert_eq!(follow.poll_action(), Some(Action::FetchResult));
+    follow.handle_outcome(now, Ok(json("{}")));
+    assert_eq!(outcome(&mut follow), TaskOutcome::Result(json("{}")));
+}
+
+/// TA-04: an error is the outcome only if the task has failed, which is asked for at once, and once.
+#[test]
+fn ta_04_an_error_to_an_early_request_is_checked_at_once() {
+    let refused = || RpcError::new(-32000, "not done");
+    let mut now = Instant::now();
+    for status in ["failed", "working"] {
+        let mut follow = follow_early(now);
+        assert_eq!(follow.poll_action(), Some(Action::FetchResult));
+        assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+        follow.handle_state(now, &state(TaskDialect::Experiment, "working", ""), StateSource::Poll);
+        follow.handle_outcome(now, Err(refused()));
+        let begin = now;
+        assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+        assert_eq!(now, begin, "it does not wait for the interval");
+        follow.handle_state(now, &state(TaskDialect::Experiment, status, ""), StateSource::Poll);
+        if status == "failed" {
+            assert_eq!(follow.poll_action(), Some(Action::FetchResult));
+            follow.handle_outcome(now, Err(refused()));
+            assert_eq!(outcome(&mut follow), TaskOutcome::Error(refused()));
+        } else {
+            assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState), "no further early request");
+            assert_eq!(now, begin + 60 * S);
+        }
     }
 }
 
@@ -198,6 +257,7 @@ fn tn_09_unknown_and_expired_tasks_end() {
         ttl: Some(60 * S),
         poll_interval: None,
         state: None,
+        fetches_early: false,
         limits: LIMITS,
     };
     let mut follow = TaskFollower::new(now, start);

@@ -157,3 +157,14 @@ impl fmt::Display for ResumeError {
 }
 
 impl std::error::Error for ResumeError {}
+
+/// Whether a host reads a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readability {
+    /// It does.
+    Read,
+    /// It does not at the moment, and may come back.
+    Resumable,
+    /// It does not, and cannot come back.
+    Never,
+}

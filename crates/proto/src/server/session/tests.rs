@@ -262,7 +262,20 @@ fn malformed_messages_are_answered_by_their_id() {
     let mut session = ready();
     let answer = text(&tell(&mut session, r#"{"jsonrpc":"2.0","id":5}"#));
     assert!(answer.contains(r#""id":5"#) && answer.contains("-32600"), "{answer}");
-    assert_eq!(tell(&mut session, "{"), Action::Ignore(IgnoreReason::Malformed(Defect::NotJson)));
+}
+
+/// BM-03: a host that wrote something unreadable learns that, without an id. What may be a response is not
+/// answered.
+#[test]
+fn bm_03_unreadable_messages_are_answered_without_an_id() {
+    let mut session = ready();
+    for (frame, code) in [("{", -32700), ("[", -32700), ("[]", -32600), ("7", -32600)] {
+        let answer = text(&tell(&mut session, frame));
+        assert!(answer.starts_with(&format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"#)), "{answer}");
+    }
+    for frame in ["{}", r#"{"jsonrpc":"2.0"}"#, r#"{"jsonrpc":"2.0","result":{}}"#] {
+        assert!(matches!(tell(&mut session, frame), Action::Ignore(IgnoreReason::Malformed(_))), "{frame}");
+    }
 }
 
 proptest! {

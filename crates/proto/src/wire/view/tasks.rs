@@ -29,7 +29,7 @@ pub struct Task {
     pub json: Json,
     /// The dialect of the state.
     pub dialect: TaskDialect,
-    /// The id: not empty, and at most 1024 bytes.
+    /// The id: not empty, and at most 4096 bytes.
     pub id: Box<str>,
     /// The status.
     pub status: TaskStatus,
@@ -41,7 +41,7 @@ pub struct Task {
 }
 
 /// Maximum length of an id, which is sent in every request about the task, and in a header.
-const MAX_TASK_ID_LEN: usize = 1024;
+const MAX_TASK_ID_LEN: usize = 4096;
 
 named! {
     /// The status of a task.
@@ -86,7 +86,7 @@ impl Task {
         };
         let id = object.required("taskId")?;
         if id.is_empty() || id.len() > MAX_TASK_ID_LEN {
-            return Err(object.misfit("taskId", "an id of at most 1024 bytes"));
+            return Err(object.misfit("taskId", "an id of at most 4096 bytes"));
         }
         Ok(Self {
             dialect,

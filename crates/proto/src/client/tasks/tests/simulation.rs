@@ -66,6 +66,8 @@ struct Simulation {
     next_key: u32,
     requested_inputs: HashSet<Box<str>>,
     fetching: bool,
+    /// Whether the last request for the result was answered with an error.
+    was_refused: bool,
 }
 
 impl Simulation {
@@ -82,6 +84,7 @@ impl Simulation {
             ttl: random.bool().then(|| millis(random.u64(0..100_000))),
             poll_interval: interval,
             state: None,
+            fetches_early: random.bool(),
             limits,
         };
         Self {
@@ -100,6 +103,7 @@ impl Simulation {
             next_key: 0,
             requested_inputs: HashSet::new(),
             fetching: false,
+            was_refused: false,
             rng: random,
         }
     }
@@ -144,7 +148,8 @@ impl Simulation {
     fn act(&mut self, action: Action) {
         match action {
             Action::PollState => {
-                if let Some(before) = self.last_poll {
+                // After an error in place of the result, the state is asked for at once.
+                if let Some(before) = self.last_poll.filter(|_| !std::mem::take(&mut self.was_refused)) {
                     let floor = self.announced_interval.unwrap_or_default().max(MIN_POLL_INTERVAL);
                     assert!(self.now - before >= floor, "polled too soon: {:?}", self.now - before);
                 }
@@ -211,8 +216,11 @@ impl Simulation {
         self.fetching = false;
         match self.rng.u8(..6) {
             0 => self.follow.handle_fetch_lost(self.now),
-            1 => self.follow.handle_outcome(self.now, Err(error(-32000))),
-            2 => self.follow.handle_outcome(self.now, Err(error(code::INVALID_PARAMS))),
+            number @ (1 | 2) => {
+                self.was_refused = true;
+                let code = if number == 1 { -32000 } else { code::INVALID_PARAMS };
+                self.follow.handle_outcome(self.now, Err(error(code)));
+            }
             _ if self.status.is_terminal() => self.follow.handle_outcome(self.now, Ok(json("{}"))),
             _ => self.follow.handle_fetch_lost(self.now),
         }
