@@ -4,7 +4,11 @@
 //! Nothing here starts a program or sends a request. Every file is untrusted input.
 
 mod host;
+mod import;
 mod locations;
+mod read;
 
 pub use host::{FileFormat, Host};
-pub use locations::{HostFile, Scope, host_files};
+pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import, valid_server_name};
+pub use locations::{HostFile, Scope, host_files, project_of_file};
+pub use read::{FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, read_servers};

@@ -13,7 +13,9 @@ pub struct ProcessEnvironment {
 }
 
 /// Largest file that `{file:path}` may name. A secret is short; a device never ends.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = MEBIBYTE;
+
+const MEBIBYTE: u64 = 1024 * 1024;
 
 impl ProcessEnvironment {
     /// Reads the variables of the process. One that is not UTF-8 counts as unset.
@@ -42,6 +44,15 @@ pub fn read_small_file(path: &Path) -> Result<String, String> {
 
 /// Like [`read_small_file`], and also returns the metadata of the file that was opened.
 pub(crate) fn open_small_file(path: &Path) -> Result<(String, Metadata), String> {
+    open_text_file(path, MAX_FILE_BYTES)
+}
+
+/// Reads a regular UTF-8 file of at most this many MiB. The error does not quote its content.
+pub fn read_text_file(path: &Path, max_mebibytes: u64) -> Result<String, String> {
+    open_text_file(path, max_mebibytes * MEBIBYTE).map(|(text, _)| text)
+}
+
+fn open_text_file(path: &Path, max_bytes: u64) -> Result<(String, Metadata), String> {
     // Checked before opening: opening a pipe would wait for its writer, and opening a device may
     // have any effect.
     let regular = std::fs::metadata(path).map_err(|error| describe_io_error(&error))?.is_file();
@@ -51,9 +62,9 @@ pub(crate) fn open_small_file(path: &Path) -> Result<(String, Metadata), String>
     let file = File::open(path).map_err(|error| describe_io_error(&error))?;
     let about = file.metadata().map_err(|error| describe_io_error(&error))?;
     let mut text = String::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| describe_io_error(&error))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("larger than {} MiB", MAX_FILE_BYTES / (1024 * 1024)));
+    file.take(max_bytes + 1).read_to_string(&mut text).map_err(|error| describe_io_error(&error))?;
+    if text.len() as u64 > max_bytes {
+        return Err(format!("larger than {} MiB", max_bytes / MEBIBYTE));
     }
     Ok((text, about))
 }

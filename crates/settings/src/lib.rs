@@ -14,7 +14,9 @@ mod shell_quote;
 mod trust;
 
 pub use edit::{ConfigEditor, EntryValue};
-pub use environment::{ProcessEnvironment, describe_io_error, non_empty_var, read_small_file};
+pub use environment::{
+    ProcessEnvironment, describe_io_error, non_empty_var, read_small_file, read_text_file,
+};
 pub use error::SettingsError;
 pub use files::{
     CONFIG_VARIABLE, ConfigFiles, Layer, Layers, Origin, PROJECT_FILE, ProjectTrust, ServerLookup,

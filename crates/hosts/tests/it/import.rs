@@ -1,0 +1,1 @@
+//! What becomes of servers that are found.

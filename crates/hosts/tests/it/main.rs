@@ -1,0 +1,4 @@
+//! Files of hosts, as people have them, and what is read from them.
+
+mod import;
+mod read;
