@@ -6,7 +6,7 @@ mod summary;
 
 use bowline::config::Source;
 use bowline_config::parse_partial;
-use bowline_hosts::{ImportAction, PlannedServer, plan_import};
+use bowline_hosts::{ImportAction, PlannedServer, ServerEntry, plan_import};
 use bowline_settings::ConfigEditor;
 
 use self::host_files::{FileProblem, find_files, read_files};
@@ -46,7 +46,7 @@ pub(super) async fn run(args: ImportServersArgs, settings: &Settings) -> Outcome
         }
         return Err(failure);
     }
-    import.write(args.store_secrets, settings).await?;
+    import.write(&args, settings).await?;
     import.finish(path, &args, true, settings)
 }
 
@@ -66,18 +66,30 @@ impl Import {
         self.planned.iter().filter(|planned| planned.is_written())
     }
 
+    /// Whether another plan changes the configuration in the same way.
+    fn writes_same_as(&self, other: &Self) -> bool {
+        let change =
+            |planned: &PlannedServer| (planned.target.clone(), planned.action, planned.entry.clone());
+        self.written().map(change).eq(other.written().map(change))
+    }
+
     /// Asks whether to do it. What would be started is shown above.
     // SE-04
     async fn approve(&self, settings: &Settings) -> Outcome<()> {
         let path = own_file(settings)?.display();
         let count = |action| self.written().filter(|planned| planned.action == action).count();
-        let text = match (count(ImportAction::Add), count(ImportAction::Replace)) {
+        let mut text = match (count(ImportAction::Add), count(ImportAction::Replace)) {
             (added, 0) => format!("Add {} to {path}?", units::count(added, "server")),
             (0, replaced) => format!("Replace {} in {path}?", units::count(replaced, "server")),
             (added, replaced) => {
                 format!("Add {} to {path}, and replace {replaced}?", units::count(added, "server"))
             }
         };
+        let starts =
+            |planned: &&PlannedServer| planned.entry.as_ref().is_some_and(ServerEntry::starts_program);
+        if self.written().any(|planned| starts(&planned)) {
+            text.push_str(" Their commands run with your rights when they are used.");
+        }
         let question = ConfirmQuestion {
             text: &text,
             yes: "Yes",
@@ -91,23 +103,24 @@ impl Import {
         Err(Failure::usage("nothing was imported"))
     }
 
-    /// Writes all entries in one step, if the file is still as it was.
-    async fn write(&self, store_secrets: bool, settings: &Settings) -> Outcome<()> {
+    /// Writes all entries in one step, if they are still what was shown.
+    async fn write(&self, args: &ImportServersArgs, settings: &Settings) -> Outcome<()> {
         let _turn = take_turn(settings).await?;
+        let now = Self::plan(args, settings)?;
         let mut editor = ConfigEditor::open(own_file(settings)?)?;
-        if editor.text() != self.before {
+        if !now.writes_same_as(self) || editor.text() != now.before {
             let message = format!("{} was changed meanwhile; nothing was imported", editor.path().display());
             return Err(Failure::usage_hint(message, "try again"));
         }
         let mut secrets = SecretFiles::beside(editor.path());
         for planned in self.written() {
             let Some(mut entry) = planned.entry.clone() else { continue };
-            if store_secrets {
+            if args.store_secrets {
                 secrets.take_from(&planned.target, &mut entry);
             }
             editor.set_server(&planned.target, &entry.keys());
         }
-        let (before, after) = (Source::new(editor.path(), &*self.before), editor.text());
+        let (before, after) = (Source::new(editor.path(), &*now.before), editor.text());
         let known = problems(&before, settings, &secrets);
         let all = problems(&Source::new(editor.path(), after), settings, &secrets);
         let is_new = |problem: &bowline::config::Problem| {

@@ -26,6 +26,7 @@ mod finding;
 mod grammar;
 #[cfg(unix)]
 mod hooks;
+mod import_servers;
 mod info;
 #[cfg(unix)]
 mod interrupt;

@@ -140,6 +140,14 @@ impl ServerEntry {
         self.is_enabled = is_enabled;
     }
 
+    /// Returns whether a program is started to use the server.
+    pub fn starts_program(&self) -> bool {
+        match &self.target {
+            Target::Program(_) => true,
+            Target::Endpoint(endpoint) => endpoint.headers_command.is_some(),
+        }
+    }
+
     /// Describes the whole of what would be started or reached, on one line and without secrets.
     pub fn describe(&self) -> String {
         match &self.target {
@@ -158,6 +166,7 @@ impl ServerEntry {
                 for (name, value) in &endpoint.headers {
                     out.push_str(&format!(" ({name}: {})", redact(value, find_in_value(name, value))));
                 }
+                out.push_str(if endpoint.allow_http { " (credentials also over plain http)" } else { "" });
                 if let Some(program) = &endpoint.headers_command {
                     let mut words = program.words.iter();
                     let command = words.next().cloned().unwrap_or_default();

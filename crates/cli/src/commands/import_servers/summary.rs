@@ -36,7 +36,10 @@ impl Import {
         }
         for planned in &self.planned {
             let mut sentences = reasons(planned);
-            // What is not added needs no further words.
+            // What is not added needs no further words, and the table says what is the same.
+            if planned.action == ImportAction::Same {
+                continue;
+            }
             sentences.extend(planned.notes.iter().filter(|_| planned.is_written()).cloned());
             if !sentences.is_empty() {
                 let (host, name) = (planned.host.id(), &planned.name);
@@ -118,7 +121,7 @@ impl Import {
 fn reasons(planned: &PlannedServer) -> Vec<String> {
     let mut reasons = planned.attention.clone();
     if planned.is_written() && !planned.attention.is_empty() {
-        reasons.push(format!("then run `bowline enable {}`", planned.target));
+        reasons.push(format!("`bowline enable {}` enables it", planned.target));
     }
     reasons.extend((!planned.reason.is_empty()).then(|| planned.reason.clone()));
     reasons
@@ -135,7 +138,9 @@ fn action_cell(planned: &PlannedServer) -> String {
     let action = planned.action.as_str();
     let is_disabled = planned.entry.as_ref().is_some_and(|entry| !entry.is_enabled());
     let name = match planned.action {
-        ImportAction::Add if planned.target != planned.name => format!("{action} as {}", planned.target),
+        ImportAction::Add | ImportAction::Same if planned.target != planned.name => {
+            format!("{action} as {}", planned.target)
+        }
         _ => action.to_owned(),
     };
     if planned.is_written() && is_disabled { format!("{name}, disabled") } else { name }
@@ -164,4 +169,4 @@ fn server_json(planned: &PlannedServer) -> Value {
 }
 
 /// Greatest width of the columns before the last one, so that commands have room.
-const MAX_COLUMN_WIDTH: usize = 18;
+const MAX_COLUMN_WIDTH: usize = 16;
