@@ -58,13 +58,13 @@ impl Value {
 }
 
 /// Parses a text without giving its keys a meaning. The problem never quotes the text.
-pub fn parse_tree(source: &Source) -> Result<Node, Problem> {
+pub fn parse_tree(source: &Source) -> Result<Node, Box<Problem>> {
     let mut report = Report::new(source);
     let root = read(source, &mut report);
     let (mut problems, _) = report.finish();
     match root {
         Some(root) => Ok(root),
-        None => Err(problems.remove(0)),
+        None => Err(Box::new(problems.remove(0))),
     }
 }
 

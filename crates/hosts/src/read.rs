@@ -62,7 +62,7 @@ pub struct FileOrigin<'a> {
 
 /// Reads the servers that a file names, in the order of the file. The problem of a file that cannot be
 /// read does not quote it.
-pub fn read_servers(host: Host, origin: FileOrigin<'_>, text: &str) -> Result<Vec<HostServer>, Problem> {
+pub fn read_servers(host: Host, origin: FileOrigin<'_>, text: &str) -> Result<Vec<HostServer>, Box<Problem>> {
     let root = parse(host.file_format(), origin.path, text)?;
     let Value::Table(mut root) = root.value else {
         return Err(problem(origin.path, 1, "the file is not an object"));
@@ -159,7 +159,7 @@ fn read_server(name: String, node: Node, translator: &Translator<'_>) -> HostSer
     HostServer { name, project: None, content, notes }
 }
 
-fn parse(format: FileFormat, path: &Path, text: &str) -> Result<Node, Problem> {
+fn parse(format: FileFormat, path: &Path, text: &str) -> Result<Node, Box<Problem>> {
     let format = match format {
         FileFormat::Json => bowline_config::FileFormat::Json,
         FileFormat::Toml => bowline_config::FileFormat::Toml,
@@ -175,11 +175,11 @@ fn parse(format: FileFormat, path: &Path, text: &str) -> Result<Node, Problem> {
     parse_tree(&Source::new(path, text).with_format(format))
 }
 
-fn problem(path: &Path, line: usize, message: &str) -> Problem {
+fn problem(path: &Path, line: usize, message: &str) -> Box<Problem> {
     let mut problem =
         Problem::of_file(path.to_owned(), ProblemKind::Syntax, message.to_owned(), String::new());
     (problem.line, problem.hint) = (line, None);
-    problem
+    Box::new(problem)
 }
 
 /// Reads the values that VS Code asks for.

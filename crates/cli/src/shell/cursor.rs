@@ -1,5 +1,6 @@
 //! Determines what the word at the cursor is, and completes what the grammar alone can answer.
 
+use bowline_hosts::Host;
 use clap::{Arg, ArgAction, Command};
 
 use super::Candidate;
@@ -113,6 +114,11 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
         }
         ("prompt", [server, name, given @ ..]) => {
             WordKind::ArgumentName { server, of: ArgumentOwner::Prompt, name, given: split_pairs(given) }
+        }
+        // `bowline auth import` takes a file.
+        ("import", _) if verb.get_arguments().any(|argument| argument.get_id() == "sources") => {
+            let candidate = |host: Host| Candidate { value: host.id().into(), about: host.name().to_owned() };
+            return CursorContext::Fixed(Host::ALL.map(candidate).into());
         }
         ("complete", [_]) => {
             let kinds =

@@ -74,12 +74,10 @@ impl LoginKeys {
             "redirectUri" | "redirect_uri" | "callback_url" | "callbackUrl" => {
                 self.set_redirect(translated(value).unwrap_or_default(), found);
             }
-            "authServerMetadataUrl" => {
-                match text(value).as_deref().and_then(issuer_of_metadata) {
-                    Some(issuer) => self.set_text("issuer", issuer),
-                    None => found.note(format!("`{key}` is not used")),
-                };
-            }
+            "authServerMetadataUrl" => match text(value).as_deref().and_then(issuer_of_metadata) {
+                Some(issuer) => self.set_text("issuer", issuer),
+                None => found.note(format!("`{key}` is not used")),
+            },
             "issuer" => self.set_text("issuer", translated(value).unwrap_or_default()),
             "enabled" if boolean(value) == Some(false) => self.is_off = true,
             "enabled" | "client_name" | "clientName" | "timeout" | "redirect_host" | "tokenParamName" => {}

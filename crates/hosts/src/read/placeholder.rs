@@ -30,38 +30,33 @@ pub(super) enum Piece {
     Placeholder(String),
 }
 
-/// Which placeholders a host fills in.
-#[derive(Clone, Copy, Default)]
-struct Syntax {
+/// A form of placeholders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
     /// `${VAR}` and `${VAR:-default}`.
-    variables: bool,
+    Variable,
     /// `$VAR`.
-    bare_variables: bool,
+    BareVariable,
     /// `$env:VAR`.
-    prefixed_variables: bool,
+    PrefixedVariable,
     /// `${env:VAR}`.
-    env_variables: bool,
+    EnvVariable,
     /// `${userHome}` and the other variables of editors.
-    editor: bool,
+    Editor,
     /// `{env:VAR}` and `{file:path}`.
-    curly: bool,
+    Curly,
 }
 
-impl Syntax {
-    fn of(host: Host) -> Self {
-        let none = Self::default();
-        match host {
-            Host::ClaudeCode => Self { variables: true, ..none },
-            Host::CopilotCli => Self { variables: true, env_variables: true, ..none },
-            Host::Mcporter => Self { variables: true, prefixed_variables: true, ..none },
-            Host::GeminiCli | Host::QwenCode => Self { variables: true, bare_variables: true, ..none },
-            Host::Hermes => Self { variables: true, env_variables: true, ..none },
-            Host::Cursor | Host::VsCode | Host::Windsurf => {
-                Self { env_variables: true, editor: true, ..none }
-            }
-            Host::Opencode => Self { curly: true, ..none },
-            Host::ClaudeDesktop | Host::Codex | Host::Goose | Host::Zed => none,
-        }
+/// The placeholders that a host fills in.
+fn forms_of(host: Host) -> &'static [Form] {
+    match host {
+        Host::ClaudeCode => &[Form::Variable],
+        Host::CopilotCli | Host::Hermes => &[Form::Variable, Form::EnvVariable],
+        Host::Mcporter => &[Form::Variable, Form::PrefixedVariable],
+        Host::GeminiCli | Host::QwenCode => &[Form::Variable, Form::BareVariable],
+        Host::Cursor | Host::VsCode | Host::Windsurf => &[Form::EnvVariable, Form::Editor],
+        Host::Opencode => &[Form::Curly],
+        Host::ClaudeDesktop | Host::Codex | Host::Goose | Host::Zed => &[],
     }
 }
 
@@ -73,20 +68,20 @@ impl Translator<'_> {
 
     /// Splits a text into what is literal and what the host fills in.
     pub(super) fn split(&self, text: &str, found: &mut Findings) -> Vec<Piece> {
-        let syntax = Syntax::of(self.host);
+        let fills = |form| forms_of(self.host).contains(&form);
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let filled = if let Some(inner) = rest.strip_prefix("${") {
                 inner.split_once('}').and_then(|(body, after)| {
-                    let pieces = self.fill_braces(syntax, body, found)?;
+                    let pieces = self.fill_braces(body, found)?;
                     Some((pieces, after))
                 })
-            } else if let Some(inner) = rest.strip_prefix("$env:").filter(|_| syntax.prefixed_variables) {
+            } else if let Some(inner) = rest.strip_prefix("$env:").filter(|_| fills(Form::PrefixedVariable)) {
                 split_name(inner).map(|(name, after)| (vec![variable(name)], after))
-            } else if let Some(inner) = rest.strip_prefix('$').filter(|_| syntax.bare_variables) {
+            } else if let Some(inner) = rest.strip_prefix('$').filter(|_| fills(Form::BareVariable)) {
                 split_name(inner).map(|(name, after)| (vec![variable(name)], after))
-            } else if syntax.curly && rest.starts_with('{') {
+            } else if fills(Form::Curly) && rest.starts_with('{') {
                 self.fill_curly(rest)
             } else {
                 None
@@ -103,16 +98,17 @@ impl Translator<'_> {
     }
 
     /// Fills `${body}`; `None` if the host leaves it as it is.
-    fn fill_braces(&self, syntax: Syntax, body: &str, found: &mut Findings) -> Option<Vec<Piece>> {
-        if let Some(name) = body.strip_prefix("env:").filter(|_| syntax.env_variables) {
+    fn fill_braces(&self, body: &str, found: &mut Findings) -> Option<Vec<Piece>> {
+        let fills = |form| forms_of(self.host).contains(&form);
+        if let Some(name) = body.strip_prefix("env:").filter(|_| fills(Form::EnvVariable)) {
             return is_variable_name(name).then(|| vec![variable(name)]);
         }
-        if syntax.editor
+        if fills(Form::Editor)
             && let Some(pieces) = self.fill_editor_variable(body, found)
         {
             return Some(pieces);
         }
-        if syntax.variables {
+        if fills(Form::Variable) {
             let (name, default) = match body.split_once(":-") {
                 Some((name, default)) => (name, Some(default)),
                 None => (body, None),

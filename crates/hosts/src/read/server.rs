@@ -126,16 +126,7 @@ fn read_how_it_is_reached(
             let token = text(value).unwrap_or_default();
             draft.headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
-        "headersHelper" | "http_headers_helper" => match value {
-            Value::Array(_) => draft.helper = texts(value),
-            _ => {
-                let line = text(value).unwrap_or_default();
-                draft.helper = Some(
-                    split_plain_command(&line)
-                        .unwrap_or_else(|| vec!["sh".to_owned(), "-c".to_owned(), line.clone()]),
-                );
-            }
-        },
+        "headersHelper" | "http_headers_helper" => draft.helper = read_helper(value),
         "oauth" | "auth" => draft.login.read(value, translator, found),
         "scopes" | "oauthScope" => draft.login.set_scopes(value, translator, found),
         "oauth_resource" => {
@@ -168,6 +159,15 @@ fn read_how_it_is_reached(
     true
 }
 
+/// The words of a program that prints headers. A line that needs a shell is passed to one.
+fn read_helper(value: &Value) -> Option<Vec<String>> {
+    if let Value::Array(_) = value {
+        return texts(value);
+    }
+    let line = text(value)?;
+    Some(split_plain_command(&line).unwrap_or_else(|| vec!["sh".to_owned(), "-c".to_owned(), line]))
+}
+
 /// Reads a key that has nothing to do with how the server is reached. Returns whether it is one.
 fn read_settings(
     key: &str,
@@ -179,18 +179,18 @@ fn read_settings(
     match key {
         "enabled" => entry.is_enabled &= boolean(value) != Some(false),
         "disabled" => entry.is_enabled &= boolean(value) != Some(true),
-        "timeout" => match value {
-            Value::Table(fields) => {
-                for (key, node) in fields {
-                    let own = if key.name == "startup" { "connect_timeout" } else { "timeout" };
-                    set_time(entry, own, &node.value, 1.0, found);
-                }
+        "timeout" => {
+            let counts_seconds = matches!(host, Host::Goose | Host::Hermes | Host::Zed | Host::Codex);
+            let unit = if counts_seconds { 1000.0 } else { 1.0 };
+            let Value::Table(fields) = value else {
+                set_time(entry, "timeout", value, unit, found);
+                return true;
+            };
+            for (key, node) in fields {
+                let own = if key.name == "startup" { "connect_timeout" } else { "timeout" };
+                set_time(entry, own, &node.value, unit, found);
             }
-            _ => {
-                let counts_seconds = matches!(host, Host::Goose | Host::Hermes | Host::Zed | Host::Codex);
-                set_time(entry, "timeout", value, if counts_seconds { 1000.0 } else { 1.0 }, found);
-            }
-        },
+        }
         "tool_timeout_sec" => set_time(entry, "timeout", value, 1000.0, found),
         "startup_timeout_sec" | "connect_timeout" => set_time(entry, "connect_timeout", value, 1000.0, found),
         "startup_timeout_ms" => set_time(entry, "connect_timeout", value, 1.0, found),

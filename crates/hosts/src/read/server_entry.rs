@@ -164,7 +164,7 @@ impl ServerEntry {
                 let mut out = redact(&endpoint.url, find_in_url(&endpoint.url));
                 out.extend(endpoint.socket.iter().map(|socket| format!(" (on {socket})")));
                 for (name, value) in &endpoint.headers {
-                    out.push_str(&format!(" ({name}: {})", redact(value, find_in_value(name, value))));
+                    out.extend([" (", name, ": ", &redact(value, find_in_value(name, value)), ")"]);
                 }
                 out.push_str(if endpoint.allow_http { " (credentials also over plain http)" } else { "" });
                 if let Some(program) = &endpoint.headers_command {
@@ -172,7 +172,7 @@ impl ServerEntry {
                     let command = words.next().cloned().unwrap_or_default();
                     let args: Vec<String> = words.cloned().collect();
                     let words: Vec<String> = redact_words(&command, &args).collect();
-                    out.push_str(&format!(" (headers from `{}`)", words.join(" ")));
+                    out.extend([" (headers from `", &words.join(" "), "`)"]);
                 }
                 out
             }

@@ -33,13 +33,17 @@ fn read(host: Host, project: Option<&str>, text: &str) -> String {
             HostServerContent::Server { entry, attention } => {
                 out.push_str(&render(&server.name, entry));
                 writeln!(out, "# {}{project}", entry.describe()).unwrap();
-                attention.iter().for_each(|it| writeln!(out, "# attention: {it}").unwrap());
+                for sentence in attention {
+                    writeln!(out, "# attention: {sentence}").unwrap();
+                }
             }
             HostServerContent::LeftOut(reason) => {
                 writeln!(out, "# {}{project} is left out: {reason}", server.name).unwrap();
             }
         }
-        server.notes.iter().for_each(|note| writeln!(out, "# note: {note}").unwrap());
+        for note in &server.notes {
+            writeln!(out, "# note: {note}").unwrap();
+        }
         out.push('\n');
     }
     out
