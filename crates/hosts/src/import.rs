@@ -102,12 +102,17 @@ pub fn plan_import(
     env: &dyn Environment,
     replace: bool,
 ) -> Vec<PlannedServer> {
-    let lenient = LenientEnvironment(env);
-    let (existing, _) = parse_partial(config, &lenient);
-    let left_out = existing.left_out.into_iter().map(|name| (name, None));
-    let servers = existing.servers.into_iter().map(|(name, server)| (name, Some(normalize(server))));
-    let mut planner =
-        Planner { config, env, replace, existing: left_out.chain(servers).collect(), planned: Vec::new() };
+    let mut existing: BTreeMap<String, Vec<Server>> = BTreeMap::new();
+    for lenient in LenientEnvironment::all(env) {
+        let (parsed, _) = parse_partial(config, &lenient);
+        for name in parsed.left_out {
+            existing.entry(name).or_default();
+        }
+        for (name, server) in parsed.servers {
+            existing.entry(name).or_default().push(normalize(server));
+        }
+    }
+    let mut planner = Planner { config, env, replace, existing, planned: Vec::new() };
     for found in found {
         planner.plan(found);
     }
@@ -118,9 +123,10 @@ struct Planner<'a> {
     config: &'a Source,
     env: &'a dyn Environment,
     replace: bool,
-    /// The servers of our configuration; `None` if an entry cannot be used.
-    existing: BTreeMap<String, Option<Server>>,
-    /// What was planned so far, with the server that is written.
+    /// The servers of our configuration in all forms in which they can be compared; none if an entry
+    /// cannot be used.
+    existing: BTreeMap<String, Vec<Server>>,
+    /// What was planned so far, with the server that is written, if it can be compared.
     planned: Vec<(PlannedServer, Option<Server>)>,
 }
 
@@ -155,13 +161,18 @@ impl Planner<'_> {
         }
     }
 
-    /// Decides what becomes of an entry. Returns the server that is written.
+    /// Decides what becomes of an entry. Returns the server that is written, if it can be compared.
     fn decide(&mut self, planned: &mut PlannedServer, mut entry: ServerEntry) -> Option<Server> {
         let was_enabled = entry.is_enabled();
+        // Anybody may have written the file of a project. What it refers to is not opened before a yes.
+        let opens_files = planned.scope != Scope::Project || !entry.reads_files();
+        if !opens_files {
+            planned.attention.push("it reads a file, and a file of a project says so".to_owned());
+        }
         if !planned.attention.is_empty() {
             entry.set_enabled(false);
         }
-        if let Err(problems) = self.check(&planned.target, &entry) {
+        if let Err(problems) = self.check(&planned.target, &entry, opens_files) {
             let messages = problems.iter().map(|problem| describe_problem(problem, &planned.target));
             if problems.iter().any(|problem| problem.kind != ProblemKind::Unresolved) {
                 planned.reason = messages.collect::<Vec<_>>().join("; ");
@@ -171,19 +182,19 @@ impl Planner<'_> {
             planned.attention.extend(messages);
             entry.set_enabled(false);
         }
-        let server = self.parse(&planned.target, &entry, &LenientEnvironment(self.env)).ok()?;
-        let server = normalize(server);
-        let is_same = |other: &Server| is_same_server(&server, &entry, other);
+        let server = self.comparable(&planned.target, &entry, opens_files);
+        let is_same =
+            |other: &Server| server.as_ref().is_some_and(|server| is_same_server(server, &entry, other));
         let base = planned.target.clone();
         let own_names = || names::candidates(&base, planned.host);
-        let existing = own_names()
-            .find(|name| self.existing.get(name).is_some_and(|other| other.as_ref().is_some_and(is_same)));
+        let existing =
+            own_names().find(|name| self.existing.get(name).is_some_and(|forms| forms.iter().any(is_same)));
         let twin = self.planned.iter_mut().find(|(other, written)| {
             let is_base = valid_server_name(&other.name).as_ref() == Some(&base);
-            is_base && written.as_ref().is_some_and(is_same)
+            is_base && other.is_written() && written.as_ref().is_some_and(is_same)
         });
         let is_taken = |name: &String, planned: &[(PlannedServer, Option<Server>)]| {
-            planned.iter().any(|(other, written)| written.is_some() && other.target == *name)
+            planned.iter().any(|(other, _)| other.is_written() && other.target == *name)
         };
         if let Some(name) = existing {
             planned.reason = format!("it is in your configuration as `{name}`");
@@ -197,8 +208,7 @@ impl Planner<'_> {
                 twin.entry.iter_mut().for_each(|entry| entry.set_enabled(true));
             }
         } else if is_taken(&base, &self.planned) {
-            let other =
-                self.planned.iter().find(|(other, written)| written.is_some() && other.target == base);
+            let other = self.planned.iter().find(|(other, _)| other.is_written() && other.target == base);
             let other = other.map_or("", |(other, _)| other.host.name());
             let free = own_names()
                 .skip(1)
@@ -222,18 +232,23 @@ impl Planner<'_> {
             planned.action = ImportAction::Add;
         }
         planned.entry = Some(entry);
-        planned.is_written().then_some(server)
+        server
     }
 
     /// Checks an entry as it would be read from the file.
-    fn check(&self, name: &str, entry: &ServerEntry) -> Result<(), Vec<Problem>> {
-        let (_, errors) = parse_partial(&self.source(name, entry), self.env);
+    fn check(&self, name: &str, entry: &ServerEntry, opens_files: bool) -> Result<(), Vec<Problem>> {
+        let unopened = LenientEnvironment { env: self.env, opens_files: false, fills_urls: false };
+        let env: &dyn Environment = if opens_files { self.env } else { &unopened };
+        let (_, errors) = parse_partial(&self.source(name, entry), env);
         errors.map_or(Ok(()), |errors| Err(errors.problems().to_vec()))
     }
 
-    fn parse(&self, name: &str, entry: &ServerEntry, env: &dyn Environment) -> Result<Server, ()> {
-        let (mut config, _) = parse_partial(&self.source(name, entry), env);
-        config.servers.remove(name).ok_or(())
+    /// The server of an entry in a form in which it can be compared, whatever is set.
+    fn comparable(&self, name: &str, entry: &ServerEntry, opens_files: bool) -> Option<Server> {
+        let source = self.source(name, entry);
+        let forms = LenientEnvironment::all(self.env).into_iter().filter(|it| it.opens_files == opens_files);
+        let parse = |env| parse_partial(&source, &env).0.servers.remove(name);
+        forms.into_iter().find_map(parse).map(normalize)
     }
 
     /// A configuration with this entry only.

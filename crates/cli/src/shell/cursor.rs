@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(fixed("config "), ["check", "schema", "path"]);
         assert_eq!(fixed("auth "), ["export", "import", "document"]);
         assert_eq!(fixed("complete s "), ["prompt", "resource"]);
+        assert_eq!(fixed("import "), Host::ALL.map(Host::id));
         assert!(fixed("completions ").contains(&"fish".into()));
     }
 

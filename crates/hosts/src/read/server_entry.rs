@@ -148,6 +148,11 @@ impl ServerEntry {
         }
     }
 
+    /// Returns whether a value of the entry is read from a file.
+    pub(crate) fn reads_files(&self) -> bool {
+        self.keys().iter().any(|(_, value)| names_file(value))
+    }
+
     /// Describes the whole of what would be started or reached, on one line and without secrets.
     pub fn describe(&self) -> String {
         match &self.target {
@@ -234,6 +239,18 @@ impl HeadersProgram {
             return command;
         }
         EntryValue::Keys(vec![("command", command), ("env", EntryValue::Table(self.env.clone()))])
+    }
+}
+
+/// Whether a value has a placeholder for a file.
+fn names_file(value: &EntryValue) -> bool {
+    let is_file = |text: &String| text.contains("{file:");
+    match value {
+        EntryValue::Text(text) => is_file(text),
+        EntryValue::List(texts) => texts.iter().any(is_file),
+        EntryValue::Table(pairs) => pairs.iter().any(|(_, text)| is_file(text)),
+        EntryValue::Keys(keys) => keys.iter().any(|(_, value)| names_file(value)),
+        EntryValue::Flag(_) | EntryValue::Number(_) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bowline_config::{FixedEnvironment, Source};
+use bowline_config::{Environment, FixedEnvironment, Source};
 use bowline_hosts::{
     FileOrigin, FoundServer, Host, ImportAction, PlannedServer, Scope, plan_import, read_servers,
 };
@@ -104,6 +104,45 @@ fn a_project_that_names_the_same_command_adds_nothing() {
         all.push(FoundServer { host: Host::Cursor, scope: Scope::Project, path: origin.path.into(), server });
     }
     assert_eq!(actions(&plan(all, "", false)), [(ImportAction::Add, "a"), (ImportAction::Same, "a")]);
+}
+
+/// What the file of a project refers to is not opened while nobody has agreed.
+#[test]
+#[cfg(unix)]
+fn files_that_a_project_names_are_not_opened() {
+    struct Watching(std::cell::RefCell<Vec<std::path::PathBuf>>);
+    impl Environment for Watching {
+        fn var(&self, _: &str) -> Option<String> {
+            None
+        }
+        fn read_file(&self, path: &Path) -> Result<String, String> {
+            self.0.borrow_mut().push(path.to_owned());
+            Ok("text".to_owned())
+        }
+    }
+    let text = r#"{"mcp": {"a": {"type": "remote", "url": "https://h/", "headers": {"A": "{file:/key}"}}}}"#;
+    for (scope, opened, is_enabled) in [(Scope::User, true, true), (Scope::Project, false, false)] {
+        let mut all = found(Host::Opencode, text);
+        all[0].scope = scope;
+        let env = Watching(std::cell::RefCell::default());
+        let planned = plan_import(all, &Source::new(CONFIG, ""), &env, false);
+        assert_eq!(!env.0.borrow().is_empty(), opened, "{scope:?}");
+        assert_eq!(planned[0].entry.as_ref().unwrap().is_enabled(), is_enabled, "{scope:?}");
+        let config = imported(&planned);
+        let mut again = found(Host::Opencode, text);
+        again[0].scope = scope;
+        let planned = plan_import(again, &Source::new(CONFIG, config), &env, false);
+        assert_eq!(actions(&planned), [(ImportAction::Same, "a")], "{scope:?}");
+    }
+}
+
+#[test]
+fn entries_whose_url_is_a_variable_are_found_again() {
+    let text = r#"{"mcpServers": {"a": {"url": "${NONE}"}, "b": {"url": "http://h:${NONE}/"}}}"#;
+    let planned = plan(found(Host::ClaudeCode, text), "", false);
+    assert_eq!(actions(&planned), [(ImportAction::Add, "a"), (ImportAction::Add, "b")]);
+    let again = plan(found(Host::ClaudeCode, text), &imported(&planned), true);
+    assert_eq!(actions(&again), [(ImportAction::Same, "a"), (ImportAction::Same, "b")]);
 }
 
 /// Everything that is imported can be used, and is the same at the next import.
