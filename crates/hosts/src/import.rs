@@ -180,6 +180,9 @@ impl Planner<'_> {
                 return None;
             }
             planned.attention.extend(messages);
+            if planned.host == Host::Hermes {
+                planned.notes.push("Hermes takes variables from ~/.hermes/.env, too".to_owned());
+            }
             entry.set_enabled(false);
         }
         let server = self.comparable(&planned.target, &entry, opens_files);

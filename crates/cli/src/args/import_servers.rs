@@ -7,6 +7,7 @@ use clap::Args;
 /// Finds the servers that other MCP hosts on this machine have configured, shows what would become of each, and adds
 /// them to your configuration after a yes. Nothing is started, and nothing is requested from a server.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 #[command(
     override_usage = "bowline import [OPTIONS] [HOST|FILE]...",
     after_long_help = "\
@@ -19,9 +20,8 @@ host: github-cursor. An entry of your own that differs stays, unless you say --r
 first, such as a variable that is not set, is added but not enabled. `npx mcp-remote URL` becomes an entry with that \
 URL.
 
-Secrets are never shown. They are copied into your configuration, which only you can read; with --store-secrets each \
-goes into a file of its own in the folder `secrets` beside it, also for you alone, and the entry names it as \
-`{file:secrets/…}`.
+Secrets are never shown. They are copied into your configuration; with --store-secrets each goes into a file of its own in \
+the folder `secrets` beside it, which only you can read, and the entry names it as `{file:secrets/…}`.
 
 Examples:
   bowline import

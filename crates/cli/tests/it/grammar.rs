@@ -37,6 +37,7 @@ fn help_in_short() {
       trust        Show what a project's `bowline.toml` would do, and trust it if you agree
       untrust      Stop trusting a project's `bowline.toml`
       add          Add a server to your configuration: a URL, a command or a package
+      import       Import the servers of other MCP hosts on this machine into your configuration
       remove       Remove servers from your configuration
       enable       Enable servers of your configuration
       disable      Disable servers of your configuration

@@ -187,6 +187,17 @@ fn secrets_are_never_shown_and_move_into_files_on_request() {
         assert!(!shown.contains("hush"), "{shown}");
         assert!(shown.contains("https://h.example.com/?api_key=[redacted]"), "{shown}");
     }
+    #[cfg(unix)]
+    {
+        context.user_config("");
+        context.set_mode(CONFIG, 0o644);
+        let shown = context.run(context.bowline(["import", "--dry-run"]));
+        assert!(
+            shown.contains("into your configuration, which other users can read; --store-secrets"),
+            "{shown}"
+        );
+        std::fs::remove_file(context.path(CONFIG)).unwrap();
+    }
     let shown = context.run(context.bowline(["import", &mine, "--yes", "--store-secrets"]));
     assert!(shown.starts_with("exit: 0\n") && !shown.contains("hush"), "{shown}");
     assert!(

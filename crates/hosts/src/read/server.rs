@@ -379,7 +379,10 @@ impl ServerEntry {
         }
         let mut words = words.into_iter().map(|word| translator.translate(&word, found));
         let command = words.next()?;
-        let args = words.collect();
+        let args: Vec<String> = words.collect();
+        if args.is_empty() && command.contains(' ') && !command.contains(['/', '\\']) {
+            found.note("its command has blanks in it, and is started as one word".to_owned());
+        }
         let mut program = ProgramEntry { command, args, ..ProgramEntry::default() };
         program.env =
             env.iter().map(|(name, value)| (name.clone(), translator.translate(value, found))).collect();

@@ -55,8 +55,9 @@ impl Import {
             printer.note(&format!("the secrets of {count} go into files in {}", folder.display()));
         } else if with_secrets > 0 {
             let count = units::count(with_secrets, "server");
+            let readers = if is_readable_by_others(path) { ", which other users can read" } else { "" };
             printer.note(&format!(
-                "the secrets of {count} are copied into your configuration; --store-secrets puts them into files"
+                "the secrets of {count} are copied into your configuration{readers}; --store-secrets puts them into files"
             ));
         }
         Ok(())
@@ -114,6 +115,20 @@ impl Import {
         });
         settings.printer.write_json(&summary.to_string())?;
         Ok(())
+    }
+}
+
+/// Whether other users of this machine can read a file. One that is new is for its owner only.
+fn is_readable_by_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o044 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
     }
 }
 
