@@ -106,9 +106,9 @@ impl Import {
     /// Writes all entries in one step, if they are still what was shown.
     async fn write(&self, args: &ImportServersArgs, settings: &Settings) -> Outcome<()> {
         let _turn = take_turn(settings).await?;
-        let now = Self::plan(args, settings)?;
         let mut editor = ConfigEditor::open(own_file(settings)?)?;
-        if !now.writes_same_as(self) || editor.text() != now.before {
+        let before = editor.text();
+        if before != self.before && !Self::plan(args, settings)?.writes_same_as(self) {
             let message = format!("{} was changed meanwhile; nothing was imported", editor.path().display());
             return Err(Failure::usage_hint(message, "try again"));
         }
@@ -120,9 +120,8 @@ impl Import {
             }
             editor.set_server(&planned.target, &entry.keys());
         }
-        let (before, after) = (Source::new(editor.path(), &*now.before), editor.text());
-        let known = problems(&before, settings, &secrets);
-        let all = problems(&Source::new(editor.path(), after), settings, &secrets);
+        let known = problems(&Source::new(editor.path(), before), settings, &secrets);
+        let all = problems(&Source::new(editor.path(), editor.text()), settings, &secrets);
         let is_new = |problem: &bowline::config::Problem| {
             !known.iter().any(|known| known.key == problem.key && known.message == problem.message)
         };

@@ -226,6 +226,26 @@ fn secrets_are_never_shown_and_move_into_files_on_request() {
     assert!(again.contains("there is nothing to import"), "{again}");
 }
 
+/// Entries that others add meanwhile are not lost, and each server is imported once.
+#[test]
+fn changes_at_the_same_time_are_not_lost() {
+    let context = Context::new();
+    write(&context, "home/.cursor/mcp.json", r#"{"mcpServers": {"c": {"command": "c"}}}"#);
+    write(&context, "home/.copilot/mcp-config.json", r#"{"mcpServers": {"d": {"command": "d"}}}"#);
+    let import = |host: &str| context.bowline(["import", "--yes", host]).spawn().unwrap();
+    let add = |n: usize| {
+        let (name, url) = (format!("s{n}"), format!("http://127.0.0.1:9/{n}"));
+        context.bowline(["add", "--no-check", &name, &url]).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..6).map(add).chain([import("cursor"), import("copilot")]).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let text = config(&context).unwrap();
+    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "c", "d"];
+    assert!(names.iter().all(|name| text.matches(&format!("[servers.{name}]\n")).count() == 1), "{text}");
+}
+
 /// A relay of a real server becomes an entry that reaches it, with the header.
 #[tokio::test]
 async fn a_relay_becomes_an_entry_that_works() {
