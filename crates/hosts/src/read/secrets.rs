@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use url::Url;
-
 /// What is shown in place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
@@ -36,13 +34,13 @@ pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
             continue;
         }
         let assigned = arg.split_once('=').map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
-        let header = arg.split_once(':').map(|(name, _)| (name, name.len() + 1));
-        if let Some((name, at)) = header.filter(|_| was_header)
-            && is_secret_name(name)
-        {
-            let value = &arg[at..];
-            let blanks = value.len() - value.trim_start().len();
-            found.push(shift(find_literals(&value[blanks..], scheme_length(&value[blanks..])), at + blanks));
+        let header_at = match assigned {
+            _ if was_header => Some(0),
+            Some(("header" | "headers" | "H", at)) => Some(at),
+            _ => None,
+        };
+        if let Some(parts) = header_at.and_then(|at| Some(shift(find_in_header(&arg[at..])?, at))) {
+            found.push(parts);
         } else if let Some((name, at)) = assigned
             && is_identifier(name)
             && is_secret_name(name)
@@ -56,6 +54,14 @@ pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
         }
     }
     found
+}
+
+/// Finds secrets in `Name: value`; `None` if the name is not that of a secret.
+fn find_in_header(header: &str) -> Option<Vec<SecretPart>> {
+    let (name, value) = header.split_once(':').filter(|(name, _)| is_secret_name(name))?;
+    let blanks = value.len() - value.trim_start().len();
+    let value = &value[blanks..];
+    Some(shift(find_literals(value, scheme_length(value)), name.len() + 1 + blanks))
 }
 
 /// Finds secrets in a URL: passwords, parameters that are called like a secret, and random parts of the
@@ -88,18 +94,34 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
     found
 }
 
-/// Finds secrets in a text that is not called like one.
+/// Finds secrets in a text that is not called like one: in URLs, after `Bearer`, and tokens of well-known
+/// services.
 fn find_in_text(text: &str) -> Vec<SecretPart> {
-    if text.contains("://") && Url::parse(text).is_ok() {
-        return find_in_url(text);
-    }
+    let is_gap = |c: char| c.is_whitespace() || "\"',;".contains(c);
     let mut found = Vec::new();
     let mut at = 0;
-    for word in text.split_inclusive(|c: char| c.is_whitespace() || "=:,;\"'".contains(c)) {
-        let bare = word.trim_end_matches(|c: char| c.is_whitespace() || "=:,;\"'".contains(c));
-        if has_token_prefix(bare) {
-            found.push(SecretPart { range: at..at + bare.len(), is_storable: true });
+    let mut follows_scheme = false;
+    for word in text.split_inclusive(is_gap) {
+        let bare = word.trim_end_matches(is_gap);
+        if follows_scheme {
+            found.extend(shift(find_literals(bare, 0), at));
+        } else if let Some(end) = bare.find("://") {
+            let is_outside = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
+            let begin = bare[..end].rfind(is_outside).map_or(0, |before| before + 1);
+            if let Some(url) = bare.get(begin..) {
+                found.extend(shift(find_in_url(url), at + begin));
+            }
+        } else {
+            let mut inner = at;
+            for part in bare.split_inclusive(['=', ':']) {
+                let token = part.trim_end_matches(['=', ':']);
+                if has_token_prefix(token) {
+                    found.push(SecretPart { range: inner..inner + token.len(), is_storable: true });
+                }
+                inner += part.len();
+            }
         }
+        follows_scheme = ["bearer", "basic"].iter().any(|scheme| bare.eq_ignore_ascii_case(scheme));
         at += word.len();
     }
     found
@@ -262,6 +284,13 @@ mod tests {
             ("PATH", "/bin", "/bin"),
             ("DATABASE", "postgres://u:p@h/db", "postgres://*@h/db"),
             ("NOTE", "ghp_0123456789abcdef0123", "*"),
+            (
+                "HEADERS",
+                r#"{"Authorization": "Bearer abc", "X": "1"}"#,
+                r#"{"Authorization": "Bearer *", "X": "1"}"#,
+            ),
+            ("HEADERS", "Authorization=Bearer ${T}", "Authorization=Bearer ${T}"),
+            ("URLS", "a=é://x,http://u@h/", "a=é://x,http://*@h/"),
         ] {
             assert_eq!(redacted(value, find_in_value(name, value)), shown, "{name}={value}");
         }
@@ -288,6 +317,9 @@ mod tests {
             "--secret",
             "--verbose",
             "https://h/mcp?api_key=abc&x=1",
+            "--database-url=postgres://u:p@h/db",
+            "--header=X-Api-Key: abc",
+            "-H=X-Level: 2",
         ];
         let args: Vec<String> = args.iter().map(ToString::to_string).collect();
         let shown: Vec<String> =
@@ -311,6 +343,9 @@ mod tests {
             "--secret",
             "--verbose",
             "https://h/mcp?api_key=*&x=1",
+            "--database-url=postgres://*@h/db",
+            "--header=X-Api-Key: *",
+            "-H=X-Level: 2",
         ];
         assert_eq!(shown, expected);
     }

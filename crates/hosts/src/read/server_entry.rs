@@ -270,9 +270,9 @@ impl SecretTaker<'_> {
             if value.ends_with(['\r', '\n']) {
                 continue;
             }
-            let same = |stored: &&StoredSecret| stored.label == label;
-            let count = self.stored.iter().filter(same).count();
-            let label = if count == 0 { label.clone() } else { format!("{label}-{}", count + 1) };
+            let is_new = |label: &String| self.stored.iter().all(|stored| stored.label != *label);
+            let numbered = (2..).map(|number| format!("{label}-{number}"));
+            let Some(label) = std::iter::once(label.clone()).chain(numbered).find(is_new) else { return };
             text.replace_range(part.range, &format!("{{file:{}}}", (self.path_of)(&label)));
             self.stored.push(StoredSecret { label, value });
         }

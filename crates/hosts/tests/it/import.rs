@@ -161,6 +161,18 @@ fn all_hosts_together_make_a_valid_configuration() {
 }
 
 #[test]
+fn each_part_of_a_secret_has_a_label_of_its_own() {
+    let text = r#"{"mcpServers": {"a": {"url": "https://h/?token=k1&key=k2&secret=k3"}}}"#;
+    let mut entry = plan(found(Host::Cursor, text), "", false).remove(0).entry.unwrap();
+    let stored = entry.take_secrets(&mut |label| label.to_owned());
+    let stored: Vec<_> = stored.iter().map(|it| (it.label.as_str(), it.value.as_str())).collect();
+    assert_eq!(stored, [("url", "k3"), ("url-2", "k2"), ("url-3", "k1")]);
+    let expected =
+        "[servers.a]\nurl = \"https://h/?token={file:url-3}&key={file:url-2}&secret={file:url}\"\n";
+    assert_eq!(render("a", &entry), expected);
+}
+
+#[test]
 fn secrets_are_taken_out_of_every_place() {
     let text = r#"{"mcpServers": {
         "stdio": {"command": "s", "args": ["--api-key", "k1", "--x", "1"], "env": {"A_TOKEN": "k2", "B": "2"}},
