@@ -7,6 +7,7 @@ mod demo;
 mod duration;
 mod entries;
 mod handler;
+mod import_servers;
 mod install;
 mod json_flag;
 mod login;
@@ -33,6 +34,7 @@ pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
 pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
+pub(crate) use import_servers::ImportServersArgs;
 pub(crate) use install::{HostFileArgs, InstallArgs, UninstallArgs};
 pub(crate) use json_flag::rewrite_json_flag;
 pub(crate) use login::{
@@ -192,6 +194,8 @@ pub(crate) enum Verb {
     Untrust(UntrustArgs),
     /// Add a server to your configuration: a URL, a command or a package
     Add(AddArgs),
+    /// Import the servers of other MCP hosts on this machine into your configuration
+    Import(ImportServersArgs),
     /// Remove servers from your configuration
     Remove(RemoveArgs),
     /// Enable servers of your configuration

@@ -10,6 +10,7 @@ mod connect;
 mod demo;
 mod docs;
 mod entries;
+mod import_servers;
 mod info;
 mod install;
 mod list;
@@ -61,6 +62,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Trust(args) => trust::run(args, settings).await,
         Verb::Untrust(args) => trust::run_untrust(args, settings),
         Verb::Add(args) => add::run(args, settings).await,
+        Verb::Import(args) => import_servers::run(args, settings).await,
         Verb::Remove(args) => entries::remove(&args, settings).await,
         Verb::Enable(args) => entries::enable(&args, settings).await,
         Verb::Disable(args) => entries::disable(&args, settings).await,

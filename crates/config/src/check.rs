@@ -229,8 +229,12 @@ pub(crate) fn model(name: &str) -> Result<(), InvalidValue> {
 pub(crate) fn header_name(name: &str) -> Result<(), InvalidValue> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     ensure(!name.is_empty() && name.bytes().all(token), InvalidValue::HeaderName)?;
-    let reserved = RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name));
-    ensure(!reserved, InvalidValue::ReservedHeader)
+    ensure(!is_reserved_header(name), InvalidValue::ReservedHeader)
+}
+
+/// Returns whether the transport sets this header itself, so that no entry may have it.
+pub fn is_reserved_header(name: &str) -> bool {
+    RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
 /// Allows everything but control characters; a tab is allowed, and so are bytes above ASCII.

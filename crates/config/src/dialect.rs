@@ -14,6 +14,7 @@ mod views;
 
 pub(crate) use fields::Fields;
 pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
+pub use host_auth::split_plain_command;
 pub(crate) use native::{ServerList, Unread, decode_table};
 pub(crate) use views::{ToolLists, ViewEntry, ViewList};
 

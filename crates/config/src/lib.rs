@@ -127,7 +127,7 @@ mod store;
 #[cfg(feature = "files")]
 mod suggest;
 #[cfg(feature = "files")]
-mod tree;
+pub mod tree;
 mod view;
 mod words;
 
@@ -135,8 +135,10 @@ pub use auth::{
     AppSettings, AuthSettings, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect,
     ResourceIndicator, SigningKey, TokenAuth, TokenSource,
 };
-pub use check::InvalidValue;
+pub use check::{InvalidValue, is_reserved_header};
 pub use config::{Config, Diff, diff};
+#[cfg(feature = "files")]
+pub use dialect::split_plain_command;
 #[cfg(feature = "files")]
 pub use duration::{InvalidDuration, ZeroMeaning, parse_duration};
 pub use elicitation::ElicitationPolicy;

@@ -1,37 +1,45 @@
-//! Owns the tree that both dialects are parsed into before any key is interpreted: values, each
-//! with its offset in the text.
+//! The tree that a text is parsed into before any key is interpreted: values, each with its offset in
+//! the text.
 
 mod json;
 mod toml;
 
+use crate::problem::Problem;
 use crate::report::Report;
 use crate::source::{FileFormat, Source};
 
 /// A value and the offset it begins at.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) offset: usize,
-    pub(crate) value: Value,
+pub struct Node {
+    /// The offset of its first byte, without a byte order mark.
+    pub offset: usize,
+    /// The value.
+    pub value: Value,
 }
 
-#[derive(Debug)]
-pub(crate) enum Value {
+/// A value of a text.
+pub enum Value {
+    /// Nothing.
     Null,
+    /// A boolean.
     Bool(bool),
-    /// As written, so that no digit is lost to floating point before its meaning is known.
+    /// A number as written, so that no digit is lost to floating point before its meaning is known.
     Number(String),
+    /// A string.
     String(String),
-    /// TOML only.
+    /// A date, which only TOML has.
     Date,
+    /// A list.
     Array(Vec<Node>),
-    /// In the order of the file; JSON may repeat a key.
+    /// A table in the order of the file; JSON may repeat a key.
     Table(Vec<(Key, Node)>),
 }
 
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) offset: usize,
-    pub(crate) name: String,
+/// A key of a table.
+pub struct Key {
+    /// The offset of its first byte.
+    pub offset: usize,
+    /// The key.
+    pub name: String,
 }
 
 impl Value {
@@ -46,6 +54,17 @@ impl Value {
             Self::Array(_) => "a list",
             Self::Table(_) => "a table",
         }
+    }
+}
+
+/// Parses a text without giving its keys a meaning. The problem never quotes the text.
+pub fn parse_tree(source: &Source) -> Result<Node, Box<Problem>> {
+    let mut report = Report::new(source);
+    let root = read(source, &mut report);
+    let (mut problems, _) = report.finish();
+    match root {
+        Some(root) => Ok(root),
+        None => Err(Box::new(problems.remove(0))),
     }
 }
 

@@ -6,9 +6,13 @@
 mod edit;
 mod entry;
 mod host;
+mod import;
 mod locations;
+mod read;
 
 pub use edit::{EditError, HostDocument, Insertion};
 pub use entry::{ServerCommand, starts_bowline};
 pub use host::{FileFormat, Host};
-pub use locations::{HostFile, Scope, host_files};
+pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import, valid_server_name};
+pub use locations::{HostFile, Scope, host_files, project_of_file};
+pub use read::{FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, read_servers};

@@ -138,6 +138,18 @@ fn claude_managed_path() -> PathBuf {
     })
 }
 
+/// Returns the project that a file is for, by the place in which its host looks for it.
+pub fn project_of_file(host: Host, path: &Path) -> Option<&Path> {
+    // No host looks more than one folder deep. The outer folder comes first: `.opencode/opencode.json` is
+    // not for a project `.opencode`.
+    let folder = path.parent()?;
+    folder
+        .parent()
+        .into_iter()
+        .chain([folder])
+        .find(|folder| project_paths(host, folder).iter().any(|known| known == path))
+}
+
 fn project_paths(host: Host, folder: &Path) -> Vec<PathBuf> {
     let names: &[&str] = match host {
         Host::ClaudeCode => &[".mcp.json"],
@@ -219,6 +231,20 @@ mod tests {
         assert_eq!(path_of(Host::Codex), Path::new("/srv/codex/config.toml"));
         assert_eq!(path_of(Host::Goose), Path::new("/etc/me/goose/config.yaml"));
         assert_eq!(path_of(Host::Zed), Path::new("/etc/me/zed/settings.json"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_project_of_a_file_follows_from_its_place() {
+        for (host, path, project) in [
+            (Host::VsCode, "/work/p/.vscode/mcp.json", Some("/work/p")),
+            (Host::ClaudeCode, "/work/p/.mcp.json", Some("/work/p")),
+            (Host::Opencode, "/work/p/.opencode/opencode.json", Some("/work/p")),
+            (Host::VsCode, "/work/p/mcp.json", None),
+            (Host::Goose, "/work/p/config.yaml", None),
+        ] {
+            assert_eq!(project_of_file(host, Path::new(path)), project.map(Path::new), "{path}");
+        }
     }
 
     #[test]

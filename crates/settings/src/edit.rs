@@ -30,6 +30,12 @@ pub enum EntryValue {
     List(Vec<String>),
     /// A table of strings.
     Table(Vec<(String, String)>),
+    /// A boolean.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// A table of keys that have a meaning of their own, such as `auth`.
+    Keys(Vec<(&'static str, EntryValue)>),
 }
 
 impl ConfigEditor {
@@ -51,6 +57,11 @@ impl ConfigEditor {
             ..SettingsError::new(format!("{} is not valid TOML", path.display()))
         })?;
         Ok(Self { path: path.to_owned(), before, document })
+    }
+
+    /// Creates a file that has no content yet, and is not looked for.
+    pub fn empty(path: &Path) -> Self {
+        Self { path: path.to_owned(), before: None, document: DocumentMut::new() }
     }
 
     /// The path of the file.
@@ -86,7 +97,8 @@ impl ConfigEditor {
             table.set_position(before.position());
             *before = table;
         } else {
-            let is_first = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
+            let is_blank = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
+            let is_first = is_blank && servers.is_empty();
             table.decor_mut().set_prefix(if is_first { "" } else { "\n" });
             servers.insert(name, Item::Table(table));
         }
@@ -223,6 +235,11 @@ fn to_value(value: &EntryValue) -> Value {
             let pairs = pairs.iter().map(|(key, value)| (key.as_str(), Value::from(value.as_str())));
             Value::InlineTable(pairs.collect())
         }
+        EntryValue::Flag(flag) => Value::from(*flag),
+        EntryValue::Number(number) => Value::from(*number),
+        EntryValue::Keys(keys) => {
+            Value::InlineTable(keys.iter().map(|(key, value)| (*key, to_value(value))).collect())
+        }
     }
 }
 
@@ -267,6 +284,17 @@ command = \"notify\"
     }
 
     #[test]
+    fn values_have_their_types() {
+        let mut editor = ConfigEditor::empty(Path::new("/nowhere/config.toml"));
+        let scope = EntryValue::List(vec!["a".into()]);
+        let auth = EntryValue::Keys(vec![("redirect_port", EntryValue::Number(8976)), ("scope", scope)]);
+        editor.set_server("a b", &[("enabled", EntryValue::Flag(false)), ("auth", auth)]);
+        let expected =
+            "[servers.\"a b\"]\nenabled = false\nauth = { redirect_port = 8976, scope = [\"a\"] }\n";
+        assert_eq!(editor.text(), expected);
+    }
+
+    #[test]
     fn a_server_is_added_after_the_others() {
         let (_folder, mut editor) = editor(FILE);
         editor.set_server("new", &entry());
@@ -276,6 +304,8 @@ command = \"notify\"
         let (_folder, mut empty) = self::editor("");
         empty.set_server("new", &entry());
         assert_eq!(empty.text(), added);
+        empty.set_server("next", &[("url", EntryValue::Text("u".into()))]);
+        assert_eq!(empty.text(), format!("{added}\n[servers.next]\nurl = \"u\"\n"));
     }
 
     #[test]

@@ -160,6 +160,8 @@ fn texts_mut(value: &mut EntryValue) -> Vec<&mut String> {
         EntryValue::Text(text) => vec![text],
         EntryValue::List(texts) => texts.iter_mut().collect(),
         EntryValue::Table(pairs) => pairs.iter_mut().map(|(_, text)| text).collect(),
+        EntryValue::Keys(keys) => keys.iter_mut().flat_map(|(_, value)| texts_mut(value)).collect(),
+        EntryValue::Flag(_) | EntryValue::Number(_) => Vec::new(),
     }
 }
 

@@ -11,12 +11,19 @@ use super::{FAINT, NAME, Printer, STRONG};
 pub(crate) struct Table<const N: usize> {
     headers: [&'static str; N],
     rows: Vec<[String; N]>,
+    /// Greatest width of a column other than the last.
+    max_column_width: usize,
 }
 
 impl<const N: usize> Table<N> {
     /// Creates a table without rows.
     pub(crate) fn new(headers: [&'static str; N]) -> Self {
-        Self { headers, rows: Vec::new() }
+        Self { headers, rows: Vec::new(), max_column_width: MAX_COLUMN_WIDTH }
+    }
+
+    /// Leaves more room to the last column.
+    pub(crate) fn with_max_column_width(self, max_column_width: usize) -> Self {
+        Self { max_column_width, ..self }
     }
 
     /// Adds a row, which may hold server text.
@@ -60,7 +67,7 @@ impl<const N: usize> Table<N> {
             self.rows.iter().map(|row| row.each_ref().map(|cell| flatten_text(cell))).collect();
         let widths: [usize; N] = std::array::from_fn(|column| {
             let cells = rows.iter().map(|row| display_width(&row[column]));
-            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
+            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(self.max_column_width)
         });
         let before: usize = widths[..N - 1].iter().map(|width| width + GAP).sum();
         let room = width.saturating_sub(before).max(MIN_LAST_COLUMN_WIDTH);
@@ -109,7 +116,7 @@ enum Kind {
 
 /// Space between two columns.
 const GAP: usize = 2;
-/// Greatest width of a column other than the last.
+/// Greatest width of a column other than the last, unless the table has its own.
 const MAX_COLUMN_WIDTH: usize = 36;
 /// Smallest width of the last column, however narrow the terminal is.
 const MIN_LAST_COLUMN_WIDTH: usize = 20;

@@ -1,5 +1,6 @@
 //! Determines what the word at the cursor is, and completes what the grammar alone can answer.
 
+use bowline_hosts::Host;
 use clap::{Arg, ArgAction, Command};
 
 use super::Candidate;
@@ -114,6 +115,11 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
         ("prompt", [server, name, given @ ..]) => {
             WordKind::ArgumentName { server, of: ArgumentOwner::Prompt, name, given: split_pairs(given) }
         }
+        // `bowline auth import` takes a file.
+        ("import", _) if verb.get_arguments().any(|argument| argument.get_id() == "sources") => {
+            let candidate = |host: Host| Candidate { value: host.id().into(), about: host.name().to_owned() };
+            return CursorContext::Fixed(Host::ALL.map(candidate).into());
+        }
         ("complete", [_]) => {
             let kinds =
                 ["prompt", "resource"].map(|kind| Candidate { value: kind.into(), about: String::new() });
@@ -220,6 +226,7 @@ mod tests {
         for line in ["install ", "install zed ", "uninstall "] {
             assert!(fixed(line).contains(&"claude-code".into()), "{line}");
         }
+        assert_eq!(fixed("import "), Host::ALL.map(Host::id));
         assert!(fixed("completions ").contains(&"fish".into()));
     }
 

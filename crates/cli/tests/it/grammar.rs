@@ -38,6 +38,7 @@ fn help_in_short() {
                    agree
       untrust      Stop trusting a project's `bowline.toml` and `.mcp.json`
       add          Add a server to your configuration: a URL, a command or a package
+      import       Import the servers of other MCP hosts on this machine into your configuration
       remove       Remove servers from your configuration
       enable       Enable servers of your configuration
       disable      Disable servers of your configuration

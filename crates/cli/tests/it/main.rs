@@ -29,6 +29,7 @@ mod finding;
 mod grammar;
 #[cfg(unix)]
 mod hooks;
+mod import_servers;
 mod info;
 mod install;
 #[cfg(unix)]

@@ -134,7 +134,7 @@ fn decode_helper(
 }
 
 /// Splits a line that means the same with and without a shell into words; `None` for any other.
-fn split_plain_command(line: &str) -> Option<Vec<String>> {
+pub fn split_plain_command(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut letters = line.chars();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bowline_config::find_placeholders;
+use bowline_hosts::valid_server_name;
 use bowline_settings::EntryValue;
 use url::{Host, Url};
 
@@ -171,7 +172,7 @@ impl Source {
                     let labels: Vec<_> = domain.split('.').collect();
                     let is_common = |label: &&str| matches!(*label, "mcp" | "www" | "api" | "server");
                     let own = &labels[..labels.len().saturating_sub(1).max(1)];
-                    valid_name(own.iter().rfind(|label| !is_common(label)).or(own.last())?)
+                    valid_server_name(own.iter().rfind(|label| !is_common(label)).or(own.last())?)
                 }
                 Host::Ipv4(_) | Host::Ipv6(_) => Some("local".to_owned()),
             },
@@ -225,17 +226,7 @@ fn name_of_package(package: &str) -> Option<String> {
     let short = name.strip_prefix("mcp-server-").or_else(|| name.strip_prefix("server-"));
     let short = short.or_else(|| name.strip_prefix("mcp-")).unwrap_or(name);
     let short = short.strip_suffix("-mcp-server").or_else(|| short.strip_suffix("-mcp")).unwrap_or(short);
-    valid_name(if short.is_empty() || short == "mcp" { name } else { short })
-}
-
-/// A name that an entry can have.
-fn valid_name(text: &str) -> Option<String> {
-    let name: String = text
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' })
-        .take(64)
-        .collect();
-    Some(name.trim_matches(['-', '.']).to_owned()).filter(|name| !name.is_empty())
+    valid_server_name(if short.is_empty() || short == "mcp" { name } else { short })
 }
 
 fn split_header(header: &str) -> Outcome<(String, String)> {

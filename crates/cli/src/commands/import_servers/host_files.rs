@@ -1,0 +1,166 @@
+//! Finds and reads the files of hosts.
+
+use std::path::{Path, PathBuf};
+
+use bowline_config::closest_name;
+use bowline_hosts::{
+    FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, project_of_file, read_servers,
+};
+use bowline_settings::{home_folder, read_text_file};
+
+use crate::failure::{Failure, Outcome};
+use crate::settings::Settings;
+
+/// A file that is read.
+pub(super) struct ImportFile {
+    /// The host; `None` if it is to be guessed.
+    host: Option<Host>,
+    scope: Scope,
+    path: PathBuf,
+    project: Option<PathBuf>,
+}
+
+/// Why nothing of a file is used.
+pub(super) struct FileProblem {
+    pub(super) host: Option<Host>,
+    pub(super) path: PathBuf,
+    pub(super) line: Option<usize>,
+    pub(super) message: String,
+}
+
+/// Finds the files to read. A word is the name of a host, or else a file.
+pub(super) fn find_files(
+    words: &[String],
+    only_project: bool,
+    settings: &Settings,
+) -> Outcome<Vec<ImportFile>> {
+    let project = find_project(settings);
+    if only_project && project.is_none() {
+        return Err(Failure::usage_hint(
+            "no host has a file for this project",
+            "run it in the folder of the project, or name the file",
+        ));
+    }
+    let known: Vec<ImportFile> = host_files(&*settings.env, project.as_deref())
+        .into_iter()
+        .filter(|file| !only_project || file.scope == Scope::Project)
+        .filter(|file| is_there(&file.path))
+        .map(|file| ImportFile::known(file, project.as_deref()))
+        .collect();
+    if words.is_empty() {
+        return Ok(known);
+    }
+    let mut files: Vec<ImportFile> = Vec::new();
+    for word in words {
+        let Some(host) = Host::from_id(word) else {
+            files.push(ImportFile::named(word, settings)?);
+            continue;
+        };
+        let before = files.len();
+        let of_host = known.iter().filter(|file| file.host == Some(host));
+        files.extend(of_host.map(|file| ImportFile {
+            path: file.path.clone(),
+            project: file.project.clone(),
+            ..*file
+        }));
+        if files.len() == before {
+            let places = host_files(&*settings.env, project.as_deref());
+            let places = places.iter().filter(|file| file.host == host);
+            let places: Vec<String> = places.map(|file| file.path.display().to_string()).collect();
+            return Err(Failure::usage_hint(
+                format!("{} has no configuration file here", host.name()),
+                format!("name the file; this was looked for: {}", places.join(", ")),
+            ));
+        }
+    }
+    let mut seen = Vec::new();
+    files.retain(|file| {
+        let is_new = !seen.contains(&file.path);
+        seen.extend(is_new.then(|| file.path.clone()));
+        is_new
+    });
+    Ok(files)
+}
+
+/// Finds the nearest folder with a file of a host, from the current one up. The home folder is not a
+/// project: its files are the user's.
+fn find_project(settings: &Settings) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let home = home_folder(&*settings.env);
+    let is_home = |folder: &&Path| Some(*folder) == home.as_deref();
+    let has_file = |folder: &&Path| {
+        let files = host_files(&*settings.env, Some(folder));
+        files.iter().any(|file| file.scope == Scope::Project && is_there(&file.path))
+    };
+    here.ancestors().take_while(|folder| !is_home(folder)).find(has_file).map(Path::to_owned)
+}
+
+/// Whether something is at a path. What cannot be looked at is reported when it is read.
+fn is_there(path: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    !std::fs::metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+}
+
+/// Largest file that is read, in MiB. Some hosts keep their history in the same file.
+const MAX_FILE_MEBIBYTES: u64 = 32;
+
+impl ImportFile {
+    fn known(file: HostFile, project: Option<&Path>) -> Self {
+        let HostFile { host, scope, path } = file;
+        let project = project.filter(|_| scope == Scope::Project).map(Path::to_owned);
+        Self { host: Some(host), scope, path, project }
+    }
+
+    /// A file that a person names.
+    fn named(word: &str, settings: &Settings) -> Outcome<Self> {
+        let path = std::path::absolute(word).unwrap_or_else(|_| PathBuf::from(word));
+        if !is_there(&path) {
+            let ids = Host::ALL.map(Host::id);
+            let hint = match closest_name(word, ids.to_vec()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("a host is one of {}", ids.join(", ")),
+            };
+            return Err(Failure::usage_hint(format!("`{word}` is neither a host nor a file"), hint));
+        }
+        let of_user = host_files(&*settings.env, None).into_iter().find(|file| file.path == path);
+        Ok(match of_user {
+            Some(file) => Self::known(file, None),
+            None => Self { host: None, scope: Scope::User, path, project: None },
+        })
+    }
+}
+
+/// Reads the files. One that cannot be read does not keep the others from being read.
+pub(super) fn read_files(files: Vec<ImportFile>) -> (Vec<FoundServer>, Vec<FileProblem>) {
+    let mut found = Vec::new();
+    let mut problems = Vec::new();
+    for ImportFile { host: known_host, mut scope, path, mut project } in files {
+        let text = match read_text_file(&path, MAX_FILE_MEBIBYTES) {
+            Ok(text) => text,
+            Err(message) => {
+                problems.push(FileProblem { host: known_host, path, line: None, message });
+                continue;
+            }
+        };
+        let Some(host) = known_host.or_else(|| guess_host(&path, &text)) else {
+            let message = "it has none of the keys that hosts have".to_owned();
+            problems.push(FileProblem { host: None, path, line: None, message });
+            continue;
+        };
+        if known_host.is_none() {
+            project = project_of_file(host, &path).map(Path::to_owned);
+            scope = if project.is_some() { Scope::Project } else { scope };
+        }
+        match read_servers(host, FileOrigin { path: &path, project: project.as_deref() }, &text) {
+            Ok(servers) => found.extend(servers.into_iter().map(|server| {
+                let scope = if server.project.is_some() { Scope::Project } else { scope };
+                FoundServer { host, scope, path: path.clone(), server }
+            })),
+            Err(problem) => {
+                let (line, message) = (Some(problem.line), problem.message);
+                problems.push(FileProblem { host: Some(host), path, line, message });
+            }
+        }
+    }
+    (found, problems)
+}

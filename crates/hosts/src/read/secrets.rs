@@ -1,0 +1,366 @@
+//! Decides which parts of a value look like secrets.
+
+use std::ops::Range;
+
+/// What is shown in place of a secret.
+pub(crate) const REDACTED: &str = "[redacted]";
+
+/// A part of a value that looks like a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretPart {
+    pub(crate) range: Range<usize>,
+    /// Whether a placeholder can take its place: the default of a variable cannot be one.
+    pub(crate) is_storable: bool,
+}
+
+/// Finds secrets in the value of a variable or header.
+pub(crate) fn find_in_value(name: &str, value: &str) -> Vec<SecretPart> {
+    if is_secret_name(name) {
+        return find_literals(value, scheme_length(value));
+    }
+    find_in_text(value)
+}
+
+/// Finds secrets in each argument of a command.
+pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
+    let mut found = Vec::with_capacity(args.len());
+    let mut is_value_of_secret = false;
+    let mut is_header = false;
+    for arg in args {
+        let was_secret = std::mem::take(&mut is_value_of_secret);
+        let was_header = std::mem::take(&mut is_header);
+        if was_secret && !arg.starts_with("--") {
+            found.push(find_literals(arg, 0));
+            continue;
+        }
+        let assigned = arg.split_once('=').map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
+        let header_at = match assigned {
+            _ if was_header => Some(0),
+            Some(("header" | "headers" | "H", at)) => Some(at),
+            _ => None,
+        };
+        if let Some(parts) = header_at.and_then(|at| Some(shift(find_in_header(&arg[at..])?, at))) {
+            found.push(parts);
+        } else if let Some((name, at)) = assigned
+            && is_identifier(name)
+            && is_secret_name(name)
+        {
+            found.push(shift(find_literals(&arg[at..], 0), at));
+        } else {
+            let is_option = arg.starts_with('-') && !arg.contains('=');
+            is_header = is_option && matches!(arg.as_str(), "-H" | "--header" | "--headers");
+            is_value_of_secret = is_option && !is_header && is_secret_name(arg.trim_start_matches('-'));
+            found.push(find_in_text(arg));
+        }
+    }
+    found
+}
+
+/// Finds secrets in `Name: value`; `None` if the name is not that of a secret.
+fn find_in_header(header: &str) -> Option<Vec<SecretPart>> {
+    let (name, value) = header.split_once(':').filter(|(name, _)| is_secret_name(name))?;
+    let blanks = value.len() - value.trim_start().len();
+    let value = &value[blanks..];
+    Some(shift(find_literals(value, scheme_length(value)), name.len() + 1 + blanks))
+}
+
+/// Finds secrets in a URL: passwords, parameters that are called like a secret, and random parts of the
+/// path.
+pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
+    let mut found = Vec::new();
+    let rest = url.split_once("://").map_or(0, |(scheme, _)| scheme.len() + 3);
+    let path_at = url[rest..].find(['/', '?', '#']).map_or(url.len(), |at| rest + at);
+    if let Some(at) = url[rest..path_at].rfind('@') {
+        found.extend(find_literals(&url[rest..rest + at], 0).into_iter().map(|part| part.shifted(rest)));
+    }
+    let query_at = url[path_at..].find('?').map_or(url.len(), |at| path_at + at);
+    let mut at = path_at;
+    for segment in url[path_at..query_at].split_inclusive('/') {
+        let name = segment.trim_end_matches('/');
+        if is_random(name) || has_token_prefix(name) {
+            found.push(SecretPart { range: at..at + name.len(), is_storable: true });
+        }
+        at += segment.len();
+    }
+    let mut at = query_at + 1;
+    for pair in url.get(query_at + 1..).unwrap_or_default().split('&') {
+        if let Some((name, value)) = pair.split_once('=')
+            && (is_secret_name(name) || has_token_prefix(value))
+        {
+            found.extend(shift(find_literals(value, 0), at + name.len() + 1));
+        }
+        at += pair.len() + 1;
+    }
+    found
+}
+
+/// Finds secrets in a text that is not called like one: in URLs, after `Bearer`, and tokens of well-known
+/// services.
+fn find_in_text(text: &str) -> Vec<SecretPart> {
+    let is_gap = |c: char| c.is_whitespace() || "\"',;".contains(c);
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut follows_scheme = false;
+    for word in text.split_inclusive(is_gap) {
+        let bare = word.trim_end_matches(is_gap);
+        if follows_scheme {
+            found.extend(shift(find_literals(bare, 0), at));
+        } else if let Some(end) = bare.find("://") {
+            let is_outside = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
+            let begin = bare[..end].rfind(is_outside).map_or(0, |before| before + 1);
+            if let Some(url) = bare.get(begin..) {
+                found.extend(shift(find_in_url(url), at + begin));
+            }
+        } else {
+            let mut inner = at;
+            for part in bare.split_inclusive(['=', ':']) {
+                let token = part.trim_end_matches(['=', ':']);
+                if has_token_prefix(token) {
+                    found.push(SecretPart { range: inner..inner + token.len(), is_storable: true });
+                }
+                inner += part.len();
+            }
+        }
+        follows_scheme = ["bearer", "basic"].iter().any(|scheme| bare.eq_ignore_ascii_case(scheme));
+        at += word.len();
+    }
+    found
+}
+
+/// Finds what is not a placeholder, from an offset on.
+fn find_literals(value: &str, from: usize) -> Vec<SecretPart> {
+    let mut found = Vec::new();
+    let mut begin = from;
+    let mut at = from;
+    let mut push = |range: Range<usize>, is_storable| {
+        if !value[range.clone()].trim().is_empty() {
+            found.push(SecretPart { range, is_storable });
+        }
+    };
+    while let Some(rest) = value.get(at..).filter(|rest| !rest.is_empty()) {
+        if rest.starts_with("$${") {
+            at += 3;
+            continue;
+        }
+        let is_opening = ["${", "{env:", "{file:"].iter().any(|opening| rest.starts_with(opening));
+        if is_opening && let Some(length) = rest.find('}') {
+            push(begin..at, true);
+            let end = at + length + 1;
+            if let Some(default) = value[at..end].find(":-") {
+                push(at + default + 2..end - 1, false);
+            }
+            (begin, at) = (end, end);
+            continue;
+        }
+        at += rest.chars().next().map_or(1, char::len_utf8);
+    }
+    push(begin..value.len(), true);
+    found
+}
+
+impl SecretPart {
+    fn shifted(self, by: usize) -> Self {
+        Self { range: self.range.start + by..self.range.end + by, ..self }
+    }
+}
+
+fn shift(parts: Vec<SecretPart>, by: usize) -> Vec<SecretPart> {
+    parts.into_iter().map(|part| part.shifted(by)).collect()
+}
+
+/// The length of `Bearer ` and the like at the beginning of a value.
+fn scheme_length(value: &str) -> usize {
+    let length = value.find(' ').unwrap_or(0);
+    let is_scheme = SCHEMES.iter().any(|scheme| value[..length].eq_ignore_ascii_case(scheme));
+    if is_scheme { length + 1 } else { 0 }
+}
+
+/// Whether a variable, header, option or parameter of this name holds a secret.
+fn is_secret_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    if words.last().is_some_and(|last| HARMLESS_ENDS.contains(last)) {
+        return false;
+    }
+    words.iter().any(|word| SECRET_WORDS.contains(word))
+        || SECRET_PARTS.iter().any(|part| lower.replace(['-', '_'], "").contains(part))
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+fn has_token_prefix(word: &str) -> bool {
+    word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// Whether a part of a path looks like it was drawn at random.
+fn is_random(part: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| part.bytes().filter(is).count();
+    part.len() >= 20
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
+        && count(u8::is_ascii_digit) >= 3
+        && count(u8::is_ascii_alphabetic) >= 3
+}
+
+const SCHEMES: [&str; 6] = ["Bearer", "Basic", "Token", "ApiKey", "Digest", "Key"];
+
+const SECRET_WORDS: [&str; 17] = [
+    "key",
+    "keys",
+    "token",
+    "tokens",
+    "secret",
+    "secrets",
+    "pass",
+    "pwd",
+    "passwd",
+    "password",
+    "passphrase",
+    "auth",
+    "cookie",
+    "pat",
+    "jwt",
+    "credential",
+    "credentials",
+];
+
+/// Parts of names whose words are not separated.
+const SECRET_PARTS: [&str; 7] =
+    ["token", "secret", "password", "apikey", "authorization", "accesskey", "privatekey"];
+
+/// Last words of names that only speak of a secret.
+const HARMLESS_ENDS: [&str; 16] = [
+    "file", "path", "dir", "folder", "url", "uri", "endpoint", "id", "name", "type", "env", "var", "method",
+    "mode", "limit", "timeout",
+];
+
+/// How tokens of well-known services begin.
+const TOKEN_PREFIXES: [&str; 16] = [
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "eyJ",
+    "ntn_",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(value: &str, parts: Vec<SecretPart>) -> String {
+        let mut shown = value.to_owned();
+        for part in parts.into_iter().rev() {
+            shown.replace_range(part.range, "*");
+        }
+        shown
+    }
+
+    #[test]
+    fn values_that_are_called_secrets_are_hidden() {
+        for (name, value, shown) in [
+            ("GITHUB_TOKEN", "abc", "*"),
+            ("GITHUB_TOKEN", "${GITHUB_TOKEN}", "${GITHUB_TOKEN}"),
+            ("Authorization", "Bearer abc", "Bearer *"),
+            ("Authorization", "Bearer ${T}", "Bearer ${T}"),
+            ("Authorization", "Bearer ${T:-abc}", "Bearer ${T:-*}"),
+            ("x-api-key", "$${a}b", "*"),
+            ("X-API-Key", "${A}x{file:b}", "${A}*{file:b}"),
+            ("apiKey", "v", "*"),
+            ("TOKEN_URL", "https://h/", "https://h/"),
+            ("API_KEY_FILE", "/k", "/k"),
+            ("KEYBOARD", "us", "us"),
+            ("PATH", "/bin", "/bin"),
+            ("DATABASE", "postgres://u:p@h/db", "postgres://*@h/db"),
+            ("NOTE", "ghp_0123456789abcdef0123", "*"),
+            (
+                "HEADERS",
+                r#"{"Authorization": "Bearer abc", "X": "1"}"#,
+                r#"{"Authorization": "Bearer *", "X": "1"}"#,
+            ),
+            ("HEADERS", "Authorization=Bearer ${T}", "Authorization=Bearer ${T}"),
+            ("URLS", "a=é://x,http://u@h/", "a=é://x,http://*@h/"),
+        ] {
+            assert_eq!(redacted(value, find_in_value(name, value)), shown, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_hold_secrets_are_hidden() {
+        let args = [
+            "-y",
+            "@scope/server-everything@2025.11.25",
+            "--api-key",
+            "abc",
+            "--token=abc",
+            "-e",
+            "DB_PASSWORD=abc",
+            "-e",
+            "LEVEL=1",
+            "--header",
+            "Authorization: Bearer abc",
+            "--header",
+            "X-Level: 2",
+            "--key-file",
+            "/k",
+            "--secret",
+            "--verbose",
+            "https://h/mcp?api_key=abc&x=1",
+            "--database-url=postgres://u:p@h/db",
+            "--header=X-Api-Key: abc",
+            "-H=X-Level: 2",
+        ];
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let shown: Vec<String> =
+            args.iter().zip(find_in_args(&args)).map(|(arg, parts)| redacted(arg, parts)).collect();
+        let expected = [
+            "-y",
+            "@scope/server-everything@2025.11.25",
+            "--api-key",
+            "*",
+            "--token=*",
+            "-e",
+            "DB_PASSWORD=*",
+            "-e",
+            "LEVEL=1",
+            "--header",
+            "Authorization: Bearer *",
+            "--header",
+            "X-Level: 2",
+            "--key-file",
+            "/k",
+            "--secret",
+            "--verbose",
+            "https://h/mcp?api_key=*&x=1",
+            "--database-url=postgres://*@h/db",
+            "--header=X-Api-Key: *",
+            "-H=X-Level: 2",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn urls_show_what_is_no_secret() {
+        for (url, shown) in [
+            ("https://mcp.example.com/v1/mcp?x=1", "https://mcp.example.com/v1/mcp?x=1"),
+            ("https://h/s/0f8fad5b-d9cb-469f-a165-70867728950e/mcp", "https://h/s/*/mcp"),
+            ("https://u:p@h", "https://*@h"),
+            ("https://h?token=a&b=c", "https://h?token=*&b=c"),
+            ("https://h/?token=${T}", "https://h/?token=${T}"),
+            ("not a url", "not a url"),
+        ] {
+            assert_eq!(redacted(url, find_in_url(url)), shown, "{url}");
+        }
+    }
+}

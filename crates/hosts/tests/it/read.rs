@@ -1,0 +1,168 @@
+//! What is read from the file of each host.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bowline_hosts::{FileFormat, FileOrigin, Host, HostServerContent, ServerEntry, read_servers};
+use bowline_settings::ConfigEditor;
+use proptest::prelude::*;
+
+/// The text of the host's file, as it is in a home folder.
+pub(crate) fn fixture(host: Host) -> String {
+    let ending = match host.file_format() {
+        FileFormat::Json => "json",
+        FileFormat::Toml => "toml",
+        FileFormat::Yaml => "yaml",
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures");
+    std::fs::read_to_string(folder.join(format!("{}.{ending}", host.id()))).expect("a fixture")
+}
+
+pub(crate) fn render(name: &str, entry: &ServerEntry) -> String {
+    let mut editor = ConfigEditor::empty(Path::new("/home/me/.config/bowline/config.toml"));
+    editor.set_server(name, &entry.keys());
+    editor.text()
+}
+
+fn read(host: Host, project: Option<&str>, text: &str) -> String {
+    let origin = FileOrigin { path: Path::new("/etc/host/file"), project: project.map(Path::new) };
+    let mut out = String::new();
+    for server in read_servers(host, origin, text).expect("a readable file") {
+        let project = server.project.map(|project| format!(" for {}", project.display())).unwrap_or_default();
+        match &server.content {
+            HostServerContent::Server { entry, attention } => {
+                out.push_str(&render(&server.name, entry));
+                writeln!(out, "# {}{project}", entry.describe()).unwrap();
+                for sentence in attention {
+                    writeln!(out, "# attention: {sentence}").unwrap();
+                }
+            }
+            HostServerContent::LeftOut(reason) => {
+                writeln!(out, "# {}{project} is left out: {reason}", server.name).unwrap();
+            }
+        }
+        for note in &server.notes {
+            writeln!(out, "# note: {note}").unwrap();
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+#[cfg(unix)]
+fn every_host_is_read() {
+    for host in Host::ALL {
+        insta::assert_snapshot!(host.id(), read(host, None, &fixture(host)));
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn files_of_a_project_know_its_folder() {
+    for host in [Host::Cursor, Host::VsCode, Host::Codex] {
+        insta::assert_snapshot!(
+            format!("{}-project", host.id()),
+            read(host, Some("/work/p"), &fixture(host))
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_where() {
+    for (host, text, place) in [
+        (Host::Cursor, "{\n  \"mcpServers\": [", "x:2:"),
+        (Host::Codex, "[mcp_servers.a]\nurl = \"secret", "x:2:"),
+        (Host::Goose, "extensions:\n  a: [secret\n b: }", "x:3:"),
+        (Host::Zed, "[]", "x:1:1: the file is not an object"),
+    ] {
+        let origin = FileOrigin { path: Path::new("x"), project: None };
+        let problem = read_servers(host, origin, text).unwrap_err().to_string();
+        assert!(problem.starts_with(place), "{}: {problem}", host.id());
+        assert!(!problem.contains("secret"), "{problem}");
+    }
+}
+
+#[test]
+fn empty_files_name_no_servers() {
+    for host in Host::ALL {
+        for text in ["", "  \n", "\u{feff}"] {
+            let origin = FileOrigin { path: Path::new("x"), project: None };
+            assert_eq!(read_servers(host, origin, text).unwrap().len(), 0, "{}", host.id());
+        }
+    }
+}
+
+#[test]
+fn a_file_with_too_many_servers_is_refused() {
+    let entries: Vec<String> = (0..1001).map(|n| format!("\"s{n}\": {{\"command\": \"x\"}}")).collect();
+    let text = format!("{{\"mcpServers\": {{{}}}}}", entries.join(","));
+    let origin = FileOrigin { path: Path::new("x"), project: None };
+    let problem = read_servers(Host::Cursor, origin, &text).unwrap_err();
+    assert_eq!(problem.message, "the file names more than 1000 servers");
+}
+
+/// Text that resembles the files of hosts.
+fn any_text() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        Just("mcpServers"),
+        Just("servers"),
+        Just("mcp"),
+        Just("extensions"),
+        Just("mcp_servers"),
+        Just("context_servers"),
+        Just("projects"),
+        Just("command"),
+        Just("args"),
+        Just("env"),
+        Just("url"),
+        Just("headers"),
+        Just("type"),
+        Just("stdio"),
+        Just("oauth"),
+        Just("timeout"),
+        Just("npx"),
+        Just("mcp-remote"),
+        Just("https://h/?token=x"),
+        Just("${A:-b}"),
+        Just("{env:A}"),
+        Just("$"),
+        Just("${workspaceFolder}"),
+        Just("é"),
+        Just("--header"),
+        Just("bowline"),
+        Just("connect"),
+    ];
+    let word = word.prop_map(ToOwned::to_owned);
+    let leaf = prop_oneof![
+        word.clone().prop_map(|word| format!("{word:?}")),
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        Just("-1e400".to_owned()),
+        Just("12".to_owned()),
+    ];
+    leaf.prop_recursive(6, 64, 5, move |inner| {
+        let pair = (word.clone(), inner.clone()).prop_map(|(key, value)| format!("{key:?}: {value}"));
+        prop_oneof![
+            proptest::collection::vec(inner, 0..5).prop_map(|all| format!("[{}]", all.join(", "))),
+            proptest::collection::vec(pair, 0..5).prop_map(|all| format!("{{{}}}", all.join(", "))),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>(), likely in any_text(), project in any::<bool>()) {
+        let project = project.then_some(Path::new("/p"));
+        for host in Host::ALL {
+            for text in [&text, &likely] {
+                for server in read_servers(host, FileOrigin { path: Path::new("/x/y"), project }, text).into_iter().flatten() {
+                    if let HostServerContent::Server { mut entry, .. } = server.content {
+                        let _ = (render(&server.name, &entry), entry.describe());
+                        entry.take_secrets(&mut |label| label.to_owned());
+                    }
+                }
+            }
+        }
+    }
+}
