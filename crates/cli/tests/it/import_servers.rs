@@ -23,7 +23,7 @@ fn write(context: &Context, below: &str, text: impl AsRef<[u8]>) {
 #[cfg(target_os = "linux")]
 fn write_ten_files(context: &Context) {
     let fixture = |name: &str| {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../hosts/tests/it/fixtures");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../hosts/tests/it/read_fixtures");
         std::fs::read(folder.join(name)).unwrap()
     };
     for (path, name) in [

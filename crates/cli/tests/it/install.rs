@@ -16,7 +16,7 @@ use crate::context::Context;
 /// A file of each host as its users have it, by the name of the host.
 macro_rules! fixture {
     ($name:literal) => {
-        include_str!(concat!("../../../hosts/tests/fixtures/", $name))
+        include_str!(concat!("../../../hosts/tests/it/edit_fixtures/", $name))
     };
 }
 

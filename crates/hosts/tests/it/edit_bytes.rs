@@ -36,7 +36,7 @@ fn check_both_ways(host: Host, before: &str, anchor: &str, expected: &str) {
 
 #[test]
 fn claude_code_gets_an_entry_for_the_user() {
-    let before = include_str!("../fixtures/claude-code.json");
+    let before = include_str!("edit_fixtures/claude-code.json");
     let entry = "
     \"bowline\": {
       \"type\": \"stdio\",
@@ -48,14 +48,14 @@ fn claude_code_gets_an_entry_for_the_user() {
 
 #[test]
 fn claude_desktop_gets_an_entry_on_its_one_line() {
-    let before = include_str!("../fixtures/claude-desktop.json");
+    let before = include_str!("edit_fixtures/claude-desktop.json");
     let entry = r#""bowline":{"command":"bowline","args":["serve","--stdio"]},"#;
     check_both_ways(Host::ClaudeDesktop, before, r#""mcpServers":{"#, entry);
 }
 
 #[test]
 fn opencode_gets_an_entry_between_comments_and_trailing_commas() {
-    let before = include_str!("../fixtures/opencode.jsonc");
+    let before = include_str!("edit_fixtures/opencode.jsonc");
     let entry = "
     \"bowline\": {
       \"type\": \"local\",
@@ -67,7 +67,7 @@ fn opencode_gets_an_entry_between_comments_and_trailing_commas() {
 
 #[test]
 fn opencode_gets_an_entry_in_its_second_layout() {
-    let before = include_str!("../fixtures/opencode-servers.json");
+    let before = include_str!("edit_fixtures/opencode-servers.json");
     let entry = "\n\t\t\t\"bowline\": {\n\t\t\t\t\"type\": \"local\",\n\t\t\t\t\"command\": [\"bowline\", \"serve\", \"--stdio\"]\n\t\t\t},";
     check_both_ways(Host::Opencode, before, "\"servers\": {", entry);
 }
@@ -88,7 +88,7 @@ fn a_schema_stays_the_first_member() {
 
 #[test]
 fn codex_gets_a_table_at_the_end() {
-    let before = include_str!("../fixtures/codex.toml");
+    let before = include_str!("edit_fixtures/codex.toml");
     let entry = "\n[mcp_servers.bowline]\ncommand = \"bowline\"\nargs = [\"serve\", \"--stdio\"]\n";
     check_both_ways(Host::Codex, before, "# odd   spacing\n", entry);
     let windows = before.replace('\n', "\r\n");
@@ -97,7 +97,7 @@ fn codex_gets_a_table_at_the_end() {
 
 #[test]
 fn cursor_gets_an_entry_with_its_indentation() {
-    let before = include_str!("../fixtures/cursor.json");
+    let before = include_str!("edit_fixtures/cursor.json");
     let entry = "
         \"bowline\": {
             \"command\": \"bowline\",
@@ -108,7 +108,7 @@ fn cursor_gets_an_entry_with_its_indentation() {
 
 #[test]
 fn vscode_gets_an_entry_with_tabs() {
-    let before = include_str!("../fixtures/vscode.json");
+    let before = include_str!("edit_fixtures/vscode.json");
     let entry = "\n\t\t\"bowline\": {\n\t\t\t\"type\": \"stdio\",\n\t\t\t\"command\": \"bowline\",\n\t\t\t\"args\": [\"serve\", \"--stdio\"]\n\t\t},";
     check_both_ways(Host::VsCode, before, "\"servers\": {", entry);
 }
@@ -123,8 +123,8 @@ fn gemini_and_qwen_get_a_list_of_servers() {
     }
   },";
     for (host, before) in [
-        (Host::GeminiCli, include_str!("../fixtures/gemini.json")),
-        (Host::QwenCode, include_str!("../fixtures/qwen.json")),
+        (Host::GeminiCli, include_str!("edit_fixtures/gemini.json")),
+        (Host::QwenCode, include_str!("edit_fixtures/qwen.json")),
     ] {
         let rest = &before["{".len()..];
         let document = HostDocument::parse(host, before).unwrap();
@@ -139,7 +139,7 @@ fn gemini_and_qwen_get_a_list_of_servers() {
 
 #[test]
 fn goose_gets_an_extension() {
-    let before = include_str!("../fixtures/goose.yaml");
+    let before = include_str!("edit_fixtures/goose.yaml");
     let entry = "  bowline:
     enabled: true
     type: stdio
@@ -156,14 +156,14 @@ fn goose_gets_an_extension() {
 
 #[test]
 fn hermes_gets_an_entry_with_its_indentation() {
-    let before = include_str!("../fixtures/hermes.yaml");
+    let before = include_str!("edit_fixtures/hermes.yaml");
     let entry = "    bowline:\n      command: bowline\n      args: [serve, \"--stdio\"]\n";
     check_both_ways(Host::Hermes, before, "mcp_servers:   # tools\n", entry);
 }
 
 #[test]
 fn zed_gets_an_entry_in_an_empty_object() {
-    let before = include_str!("../fixtures/zed.json");
+    let before = include_str!("edit_fixtures/zed.json");
     let entry = "
     \"bowline\": {
       \"command\": \"bowline\",
@@ -175,14 +175,14 @@ fn zed_gets_an_entry_in_an_empty_object() {
 
 #[test]
 fn windsurf_keeps_its_byte_order_mark_and_line_ends() {
-    let before = include_str!("../fixtures/windsurf.json");
+    let before = include_str!("edit_fixtures/windsurf.json");
     let entry = "\r\n    \"bowline\": {\r\n      \"command\": \"bowline\",\r\n      \"args\": [\"serve\", \"--stdio\"]\r\n    },";
     check_both_ways(Host::Windsurf, before, "\"mcpServers\": {", entry);
 }
 
 #[test]
 fn copilot_gets_an_entry_with_all_tools() {
-    let before = include_str!("../fixtures/copilot.json");
+    let before = include_str!("edit_fixtures/copilot.json");
     let entry = "
     \"bowline\": {
       \"type\": \"local\",
@@ -195,7 +195,7 @@ fn copilot_gets_an_entry_with_all_tools() {
 
 #[test]
 fn mcporter_gets_an_entry_after_the_comment_of_the_line() {
-    let before = include_str!("../fixtures/mcporter.jsonc");
+    let before = include_str!("edit_fixtures/mcporter.jsonc");
     let entry = "
     \"bowline\": {
       \"command\": \"bowline\",

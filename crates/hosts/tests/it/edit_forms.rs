@@ -148,11 +148,11 @@ fn texts_are_quoted_for_each_format() {
 #[test]
 fn an_entry_that_was_removed_is_put_back_in_the_same_words() {
     for (host, text, name) in [
-        (Host::ClaudeCode, include_str!("../fixtures/claude-code.json"), "github"),
-        (Host::ClaudeDesktop, include_str!("../fixtures/claude-desktop.json"), "files"),
-        (Host::Codex, include_str!("../fixtures/codex.toml"), "context7"),
-        (Host::Goose, include_str!("../fixtures/goose.yaml"), "developer"),
-        (Host::Hermes, include_str!("../fixtures/hermes.yaml"), "docs"),
+        (Host::ClaudeCode, include_str!("edit_fixtures/claude-code.json"), "github"),
+        (Host::ClaudeDesktop, include_str!("edit_fixtures/claude-desktop.json"), "files"),
+        (Host::Codex, include_str!("edit_fixtures/codex.toml"), "context7"),
+        (Host::Goose, include_str!("edit_fixtures/goose.yaml"), "developer"),
+        (Host::Hermes, include_str!("edit_fixtures/hermes.yaml"), "docs"),
     ] {
         let before = HostDocument::parse(host, text).unwrap();
         let without = before.remove(name).unwrap();

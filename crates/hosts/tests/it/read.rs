@@ -14,7 +14,7 @@ pub(crate) fn fixture(host: Host) -> String {
         FileFormat::Toml => "toml",
         FileFormat::Yaml => "yaml",
     };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/read_fixtures");
     std::fs::read_to_string(folder.join(format!("{}.{ending}", host.id()))).expect("a fixture")
 }
 
