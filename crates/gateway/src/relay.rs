@@ -322,9 +322,9 @@ impl HostSession {
     }
 }
 
-/// Shorter than the shortest handshake timeout of widely used hosts: opencode 5 s, Codex 10 s,
 /// How long a request is open before it is checked whether the server hangs, and between two such checks.
 const HANG_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Shorter than the shortest handshake timeout of widely used hosts: opencode 5 s, Codex 10 s,
 /// Claude Code 30 s. A later answer reaches nobody.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(4);
 /// `printf … | bowline connect` needs its responses. A host that wants to leave closes its other

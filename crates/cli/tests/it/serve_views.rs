@@ -135,7 +135,7 @@ fn mistakes_are_explained() {
     snapshot!(context.run(context.bowline(["config", "check"])), @r#"
     exit: 2
     --- stdout
-    one	user	ok	http http://127.0.0.1:[PORT]
+    one	user	ok	http http://127.0.0.1:[PORT]/mcp
     --- stderr
     note: [TMP]/home/.config/bowline/config.toml: 1 server
     error: 1 problem in [TMP]/home/.config/bowline/config.toml

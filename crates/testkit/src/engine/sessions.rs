@@ -48,11 +48,14 @@ impl Engine {
             }
             None => SESSIONLESS_ID.to_owned(),
         };
+        // Several clients are one session to a server that hands out no ids: a request of one of them may come
+        // while another is in its handshake.
+        let is_shared = id == SESSIONLESS_ID;
         let session = Session {
             id: id.clone(),
             version: version.into(),
             client: client.clone(),
-            initialized: false,
+            initialized: is_shared && self.with_session(None, |session| session.initialized) == Some(true),
             log_level: None,
             subscriptions: Vec::new(),
             last_seen: Instant::now(),
