@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the path of a host that the test command has installed. Without it the test fails: a
 /// missing host must not look like a working one.

@@ -33,7 +33,7 @@ use context::{Command, Context, to_pid};
 use server::{PASSWORD, Server};
 use valkey_proxy::ValkeyProxy;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How far the clocks advance while the machine is stopped: a lease lasts 30 seconds.
 const STANDSTILL_SECONDS: i64 = 33;

@@ -22,7 +22,7 @@ use serde_json::json;
 use url::Url;
 
 /// Timeout of anything in these tests.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct TestStage {
     pub(crate) auth: AuthServer,

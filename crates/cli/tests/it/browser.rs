@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program for `BROWSER`. It reports the number of its arguments and the first one.
 pub(crate) struct Browser {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::context::Command;
 use crate::login::LoginSite;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Variables in bowline's environment that each hold a credential. Entries name the first four.
 const VARIABLES: [(&str, &str); 7] = [

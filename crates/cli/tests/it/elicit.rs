@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, toml_path};
 use crate::pty::{Person, TerminalExit};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes a form with a field of every kind.
 fn booking() -> Value {

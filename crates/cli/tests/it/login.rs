@@ -30,7 +30,7 @@ use crate::browser::Browser;
 use crate::context::{Command, Context};
 use crate::pty::{Person, TerminalExit};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A protected server, configured as `docs`, and its authorization server.
 pub(crate) struct LoginSite {

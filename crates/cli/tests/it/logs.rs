@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::context::{Context, snapshot};
 use crate::watch::WatchProcess;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_server_cannot_forge_a_line_or_drive_the_terminal() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::context::{Context, snapshot};
 use crate::status::stdio_entry;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn json(context: &Context, args: &[&str]) -> Value {
     let output = context.bowline(args).output().unwrap();

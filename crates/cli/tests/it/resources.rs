@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::watch::WatchProcess;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn script() -> Script {
     testkit::server().resource("file:///knots", "one").resource("file:///ropes", "two")

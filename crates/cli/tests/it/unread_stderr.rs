@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::context::{Context, to_pid};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns both ends of a full socket: a write to the second blocks forever.
 fn full_socket_pair() -> (UnixStream, UnixStream) {

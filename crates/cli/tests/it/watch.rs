@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::context::{Command, Context, toml_path};
 use crate::status::{http_entry, stdio_entry};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running `bowline` whose lines are read one by one. Killed on drop.
 pub(crate) struct WatchProcess {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 /// Generous: the tests wait for events, and end long before.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running scripted server on either transport.
 pub(crate) enum RunningServer {

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Timeout for anything that should happen.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A host and the relay that serves it.
 pub(crate) struct TestHost {

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// Timeout for anything that should happen.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for something that should happen.
 pub(crate) async fn soon<F: Future>(what: F) -> F::Output {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::context::Command;
 
 /// Limits every wait.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Host {
     child: Child,

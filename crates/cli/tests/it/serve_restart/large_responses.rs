@@ -33,12 +33,12 @@ async fn read_progress(answer: &mut Lines) -> String {
     }
 }
 
-/// Waits until the file of the only session has at least this many bytes. Nobody says when it has.
+/// Waits until the file of the only session has a whole entry of at least this many bytes. Nobody says when it has.
 async fn wait_for_journal(context: &Context, bytes: u64) {
     let folder = context.path("home/.local/state/bowline/sessions");
     let is_recorded = || {
         let files = std::fs::read_dir(&folder).expect("a folder").flatten();
-        files.filter_map(|file| file.metadata().ok()).any(|about| about.is_file() && about.len() >= bytes)
+        files.filter_map(|file| std::fs::read(file.path()).ok()).any(|file| has_entry(&file, bytes))
     };
     let waiting = async {
         while !is_recorded() {
@@ -47,6 +47,23 @@ async fn wait_for_journal(context: &Context, bytes: u64) {
     };
     timeout(TEST_TIMEOUT, waiting).await.expect("it is recorded in time");
 }
+
+/// Whether one of the frames of a file is whole and has at least this many bytes. A frame begins with its length.
+fn has_entry(file: &[u8], bytes: u64) -> bool {
+    let mut rest = file.get(HEADER_LENGTH..).unwrap_or_default();
+    while let Some((length, frames)) = rest.split_first_chunk() {
+        let length = u32::from_le_bytes(*length);
+        let Some((_, next)) = frames.split_at_checked(length as usize) else { return false };
+        if u64::from(length) >= bytes {
+            return true;
+        }
+        rest = next;
+    }
+    false
+}
+
+/// The length of what is before the frames of a file: a name, and the time at which it may be removed.
+const HEADER_LENGTH: usize = 16 + 8;
 
 /// Kills the gateway after the response was recorded, or begun if it is too large for that, and returns what the host
 /// gets when it comes back.
