@@ -23,8 +23,10 @@ use serde_json::json;
 
 use self::calls::CallResults;
 use self::memory::{MANY_UPSTREAMS, MemoryResults};
+pub(crate) use self::process::connect_command;
 use self::startup::StartupResults;
-use self::way::Way;
+pub(crate) use self::stdio_host::StdioHost;
+pub(crate) use self::way::Way;
 use crate::job::Limits;
 use crate::recovery::LegResult;
 use crate::runner::Server;

@@ -4,7 +4,7 @@
 //! then runs every client ("leg") in a process of its own, round after round, and prints how each
 //! compares with a raw loop (the "floor") measured in the same round. `recovery` compares something
 //! else: what becomes of calls when the server goes away and comes back. `gateway` compares ways from
-//! a host to a server. The other subcommands are the parts that these start.
+//! a host to a server, `verbs` measures the command. The other subcommands are the parts that these start.
 
 mod client;
 mod command;
@@ -19,6 +19,7 @@ mod runner;
 mod scenario;
 mod server;
 mod table;
+mod verbs;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -80,6 +81,8 @@ enum Role {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Measure verbs of the command that a person waits for.
+    Verbs,
     /// Forward HTTP to this address until stdin closes, and parse nothing; prints its own address.
     Proxy {
         /// The address of the server.
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Some(Role::Gateway { only, rounds, no_peers, out }) => {
             gateway::run(&gateway::Options { parts: only, rounds, peers: !no_peers, out })
         }
+        Some(Role::Verbs) => verbs::run(),
         Some(Role::Proxy { upstream }) => gateway::floor_proxy::serve(upstream),
         Some(Role::Client { peer, job }) => client::run(peer, &job),
         None => runner::run(&runner::Options {

@@ -6,6 +6,8 @@ use std::fmt;
 pub(crate) const LARGE_LIST: usize = 830;
 /// Tools in the list of an ordinary server.
 pub(crate) const SMALL_LIST: usize = 5;
+/// Tools of a server among a hundred.
+pub(crate) const HUNDRED_LIST: usize = 100;
 /// Tools of a server behind a gateway.
 pub(crate) const MEDIUM_LIST: usize = 10;
 /// Lists held at once when memory is measured; enough to outweigh temporary allocations.

@@ -43,9 +43,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             .env("BOWLINE_EVERYTHING", node.everything())
             .env("BOWLINE_FASTMCP_PYTHON", tools::ensure_fastmcp_python(workspace)?);
     }
+    if args.args.first().is_some_and(|first| first == GATEWAY || first == VERBS) {
+        cargo.env("BOWLINE_GATEWAY_NODE_MODULES", tools::ensure_gateway_node_modules(workspace)?);
+    }
     if args.args.first().is_some_and(|first| first == GATEWAY) {
         cargo
-            .env("BOWLINE_GATEWAY_NODE_MODULES", tools::ensure_gateway_node_modules(workspace)?)
             .env("BOWLINE_GATEWAY_PYTHON", tools::ensure_gateway_python(workspace)?)
             .env("BOWLINE_FASTMCP_PYTHON", tools::ensure_fastmcp_python(workspace)?);
     }
@@ -60,6 +62,9 @@ const RECOVERY: &str = "recovery";
 
 /// The subcommand of the benchmark that also needs other gateways.
 const GATEWAY: &str = "gateway";
+
+/// The subcommand of the benchmark that measures verbs of the command.
+const VERBS: &str = "verbs";
 
 /// The subcommand that compiles minimal clients.
 const BUILD: &str = "build";

@@ -143,7 +143,7 @@ pub(super) fn serve_stdio_command(home: &TempHome, servers: &[Upstream]) -> anyh
 }
 
 /// Returns `bowline connect` in front of a server.
-pub(super) fn connect_command(home: &TempHome, url: &str) -> anyhow::Result<Command> {
+pub(crate) fn connect_command(home: &TempHome, url: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(bowline_program()?);
     command.args(["connect", url]).envs(home.variables());
     Ok(command)

@@ -17,7 +17,7 @@ use crate::job::{Limits, Sample};
 use crate::measure::Stopwatch;
 
 /// A process with a session over its pipes. It is killed when this is dropped.
-pub(super) struct StdioHost {
+pub(crate) struct StdioHost {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -49,7 +49,7 @@ struct ResultHead {
 
 impl StdioHost {
     /// Starts the process, which is spoken to next.
-    pub(super) fn start(command: std::process::Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: std::process::Command) -> anyhow::Result<Self> {
         let mut command = Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command.spawn().context("start a process")?;
@@ -60,20 +60,20 @@ impl StdioHost {
     }
 
     /// Opens a session.
-    pub(super) async fn open_session(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn open_session(&mut self) -> anyhow::Result<()> {
         self.write(INITIALIZE).await?;
         self.next_response().await?;
         self.write(INITIALIZED).await
     }
 
     /// Fetches the tool list, and returns how many tools it has.
-    pub(super) async fn count_tools(&mut self) -> anyhow::Result<usize> {
+    pub(crate) async fn count_tools(&mut self) -> anyhow::Result<usize> {
         self.write(TOOLS_LIST).await?;
         Ok(self.next_response().await?.1)
     }
 
     /// Returns when the last line was read; it may have been parsed for long after that.
-    pub(super) fn read_at(&self) -> Instant {
+    pub(crate) fn read_at(&self) -> Instant {
         self.read_at
     }
 
@@ -83,7 +83,7 @@ impl StdioHost {
     }
 
     /// Closes the pipe to the process, and waits until it has ended.
-    pub(super) async fn close(self) -> anyhow::Result<()> {
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
         let Self { mut child, input, output, .. } = self;
         drop((input, output));
         child.wait().await?;

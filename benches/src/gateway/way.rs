@@ -20,7 +20,7 @@ use crate::runner::Server;
 /// A way from a host to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// No gateway, over HTTP.
     Direct,
     /// No gateway, over pipes.
@@ -163,7 +163,7 @@ impl Way {
 
     /// Returns the command of a peer in front of the server at `url`, or of the one that is a
     /// process. `port` is the one that it listens on, if it does.
-    pub(super) fn peer_command(self, url: &str, port: u16) -> anyhow::Result<Command> {
+    pub(crate) fn peer_command(self, url: &str, port: u16) -> anyhow::Result<Command> {
         let need = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
         let program = std::env::current_exe()?.display().to_string();
         let port = port.to_string();

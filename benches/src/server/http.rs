@@ -5,6 +5,7 @@
 //! | `/json`   | one JSON body              | few   | both eras            |
 //! | `/sse`    | one event, chunked         | few   | both eras            |
 //! | `/ten`    | one JSON body              | 10    | both eras            |
+//! | `/hundred` | one JSON body            | 100   | both eras            |
 //! | `/list`   | one JSON body              | 830   | both eras            |
 //! | `/legacy` | one JSON body              | few   | with a handshake     |
 //! | `/modern` | one JSON body              | few   | without a handshake  |
@@ -102,6 +103,7 @@ impl Server {
             "/json" => (Framing::Json, ToolList::Small),
             "/sse" => (Framing::Sse, ToolList::Small),
             "/ten" => (Framing::Json, ToolList::Medium),
+            "/hundred" => (Framing::Json, ToolList::Hundred),
             "/list" => (Framing::Json, ToolList::Large),
             LEGACY_PATH | MODERN_PATH => (Framing::Json, ToolList::Small),
             _ => return empty_response(StatusCode::NOT_FOUND),

@@ -29,6 +29,7 @@ pub(super) struct Responder {
     empty: Bytes,
     small: EraBodies,
     medium: EraBodies,
+    hundred: EraBodies,
     large: EraBodies,
     payloads: Mutex<HashMap<usize, EraBodies>>,
 }
@@ -113,6 +114,7 @@ impl Responder {
             empty: serialize_tail(&json!({})),
             small: list(ToolList::Small),
             medium: list(ToolList::Medium),
+            hundred: list(ToolList::Hundred),
             large: list(ToolList::Large),
             payloads: Mutex::default(),
         }
@@ -137,6 +139,7 @@ impl Responder {
             "tools/list" => match catalog {
                 ToolList::Small => self.small.for_era(modern),
                 ToolList::Medium => self.medium.for_era(modern),
+                ToolList::Hundred => self.hundred.for_era(modern),
                 ToolList::Large => self.large.for_era(modern),
             },
             "tools/call" => self.payload(request.params.arguments.bytes)?.for_era(modern),

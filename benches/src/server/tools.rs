@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scenario::{LARGE_LIST, MEDIUM_LIST, SMALL_LIST};
+use crate::scenario::{HUNDRED_LIST, LARGE_LIST, MEDIUM_LIST, SMALL_LIST};
 
 /// The tool list that a connection sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(super) enum ToolList {
     Small,
     /// Ten tools, like many servers behind a gateway.
     Medium,
+    /// A hundred tools, of which a search finds many.
+    Hundred,
     /// The list of a gateway or a large API: about 1 MB.
     Large,
 }
@@ -20,6 +22,7 @@ pub(super) fn tools(catalog: ToolList) -> Vec<Value> {
     let count = match catalog {
         ToolList::Small => SMALL_LIST,
         ToolList::Medium => MEDIUM_LIST,
+        ToolList::Hundred => HUNDRED_LIST,
         ToolList::Large => LARGE_LIST,
     };
     [payload(), read_payload()].into_iter().chain((2..count).map(filler)).collect()
