@@ -13,6 +13,7 @@ mod json_flag;
 mod login;
 mod logs;
 mod multi_server;
+mod repl;
 mod resources;
 mod separator_tip;
 mod serve;
@@ -42,6 +43,7 @@ pub(crate) use login::{
 };
 pub(crate) use logs::LogsArgs;
 pub(crate) use multi_server::{PsArgs, StatusArgs, WatchArgs};
+pub(crate) use repl::ReplArgs;
 pub(crate) use resources::ResourcesArgs;
 pub(crate) use separator_tip::suggest_separator;
 pub(crate) use serve::{ListenArgs, ServeArgs, UnitKind, may_hear_hangups};
@@ -159,6 +161,11 @@ pub(crate) enum Verb {
     /// Expand a prompt
     #[command(override_usage = usage("prompt", "NAME [KEY=VALUE]..."))]
     Prompt(PromptArgs),
+    /// Call tools at a prompt that stays connected
+    #[command(
+        override_usage = "bowline repl [OPTIONS] [SERVER]\n       bowline repl [OPTIONS] -- COMMAND [ARG]..."
+    )]
+    Repl(ReplArgs),
     /// Ask a server to complete an argument
     #[command(override_usage = usage("complete", "prompt|resource NAME ARG [VALUE]"))]
     Complete(CompleteArgs),
@@ -289,16 +296,20 @@ Arguments:
   key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
                  arrays and objects are read as JSON where the schema asks for them
   key=@path      the text of a file; key=@- that of stdin
-  key:=json      JSON, whatever the schema says
+  key:=json      JSON, whatever the schema says; key:=@path the JSON in a file
   --args '{…}'   all at once; key=value is laid over it
   --json '{…}'   the same as --args; --json without an object prints the result as JSON
-  --file -       the object from stdin, or from a file
+  -              the object from stdin; --file PATH that in a file
+
+At a terminal, what the tool requires and was not given is asked for in a form. Nothing is sent before you have seen \
+all of it.
 
 Examples:
   bowline call files search query=knots limit=5
+  bowline call files search
   bowline call media transcode file=a.mov --task     # then: bowline tasks media
   bowline call https://mcp.example.com/mcp add --json '{\"a\": 1, \"b\": 2}'
-  echo '{\"a\": 1, \"b\": 2}' | bowline call math add --file - --output json
+  echo '{\"a\": 1, \"b\": 2}' | bowline call math add - --output json
   bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything")]
 pub(crate) struct CallArgs {
     /// SERVER, unless a command is given; TOOL; then key=value or key:=json
@@ -358,7 +369,7 @@ pub(crate) struct ReadArgs {
 /// `bowline prompt`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-On a terminal you are asked for what the prompt needs and was not given, with what the server suggests for it.
+At a terminal, what the prompt needs and was not given is asked for in a form, with what the server suggests for it.
 
 Examples:
   bowline prompt docs summarize

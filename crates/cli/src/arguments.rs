@@ -1,11 +1,12 @@
 //! Turns the words of the command line into a tool's arguments.
 //!
 //! `key=value` is text unless the tool's input schema asks for something else; `key=@path` is the text
-//! of a file, and `key:=json` is JSON.
+//! of a file, `key:=json` is JSON, and `key:=@path` the JSON in a file.
 //! The result is checked against the schema before anything is sent.
 
 mod check;
 mod example;
+mod form_fields;
 mod parameters;
 mod typing;
 
@@ -16,8 +17,9 @@ use bowline_config::closest_name;
 use bowline_settings::describe_io_error;
 use serde_json::{Map, Value};
 
-pub(crate) use check::{ArgumentCheck, check_arguments};
+pub(crate) use check::{ArgumentCheck, check_arguments, find_violation};
 pub(crate) use example::example_arguments;
+pub(crate) use form_fields::{form_fields, missing_names, text_field};
 pub(crate) use parameters::{Parameter, ParameterKind, read_parameters, tool_signature};
 
 use crate::failure::{Failure, Outcome};
@@ -51,7 +53,7 @@ impl RawArguments {
             Some(text) => parse_object(text)?,
             None => Map::new(),
         };
-        if words.iter().filter(|word| word.ends_with("=@-")).count() > 1 {
+        if words.iter().filter(|word| split_pair(word).is_some_and(|(_, value)| value == "@-")).count() > 1 {
             return Err(Failure::usage("stdin can be the value of one argument only"));
         }
         let pairs = words.into_iter().map(Pair::parse).collect::<Outcome<_>>()?;
@@ -104,13 +106,19 @@ impl Pair {
                 Some(path) => (key, PairValue::Text(read_value(key, path)?)),
                 None => (key, PairValue::Text(value.to_owned())),
             },
-            Some(key) => match serde_json::from_str(value) {
-                Ok(value) => (key, PairValue::Json(value)),
-                Err(error) => {
-                    let message = format!("`{key}` is not JSON: {error}");
-                    return Err(Failure::usage_hint(message, format!("for text, write {key}=…")));
+            Some(key) => {
+                let text = match value.strip_prefix('@').filter(|path| !path.is_empty() && !key.is_empty()) {
+                    Some(path) => read_value(key, path)?,
+                    None => value.to_owned(),
+                };
+                match serde_json::from_str(&text) {
+                    Ok(value) => (key, PairValue::Json(value)),
+                    Err(error) => {
+                        let message = format!("`{key}` is not JSON: {error}");
+                        return Err(Failure::usage_hint(message, format!("for text, write {key}=…")));
+                    }
                 }
-            },
+            }
         };
         if key.is_empty() {
             return Err(Failure::usage(format!("`{word}` has no key before `=`")));
@@ -228,6 +236,9 @@ mod tests {
             json!({"text": "one\ntwo", "at": "@"})
         );
         assert!(typed(None, &[&format!("{word}.none")], &json!({})).is_err());
+        std::fs::write(&path, "{\"a\": [1]}").unwrap();
+        let word = format!("object:=@{}", path.display());
+        assert_eq!(typed(None, &[&word], &json!({})).ok().unwrap(), json!({"object": {"a": [1]}}));
         assert!(typed(None, &["a=@-", "b=@-"], &json!({})).is_err(), "stdin has one value");
     }
 

@@ -21,6 +21,7 @@ mod ping;
 mod prompt;
 mod ps;
 mod read;
+mod repl;
 mod resources;
 mod search;
 mod serve;
@@ -47,6 +48,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Tasks(args) => tasks::run(args, settings).await,
         Verb::Read(args) => read::run(args, settings).await,
         Verb::Prompt(args) => prompt::run(args, settings).await,
+        Verb::Repl(args) => repl::run(args, settings).await,
         Verb::Complete(args) => complete::run(args, settings).await,
         Verb::Logs(args) => logs::run(args, settings).await,
         Verb::Ping(args) => ping::run(args, settings).await,

@@ -4,11 +4,13 @@
 //! them. Only `terminal` reads keys and draws, so dialogs are tested without a terminal, and no
 //! other module of the command knows the terminal library.
 
+mod argument_form;
 mod browser;
 mod elicitation;
 mod field;
 mod foreign_login_host;
 mod form;
+mod form_field;
 mod frame;
 mod key;
 mod line_editor;
@@ -16,9 +18,12 @@ mod login_prompt;
 mod menu;
 mod passphrase;
 mod prepared_answers;
+mod prompt_line;
+mod query;
 mod question;
 mod sampling_approval;
 mod stdin_line;
+mod suggestion_list;
 mod terminal;
 mod url_elicitation;
 mod yes_no;
@@ -32,24 +37,31 @@ use anstyle::Style;
 use bowline::config::{ElicitationPolicy, Environment, Secret};
 use bowline::host::Elicit;
 use bowline::sampling::Approve;
+use bowline::types::ElicitResult;
+use serde_json::{Map, Value};
 
+pub(crate) use argument_form::{ArgumentContent, ArgumentForm, ArgumentProblem};
 pub(crate) use browser::BrowserAccess;
+pub(crate) use form_field::{FieldInput, FormField, ValueField};
 pub(crate) use login_prompt::TerminalLoginPrompt;
 pub(crate) use prepared_answers::PreparedAnswers;
-pub(crate) use stdin_line::read_line;
+pub(crate) use prompt_line::{PromptHistory, PromptInput};
+pub(crate) use query::Query;
 
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::print::Printer;
+use crate::print::{FAINT, NAME, Printer, STRONG};
 use browser::Browser;
 use elicitation::ElicitationHandler;
-use frame::Row;
+use form::FormDialog;
+use frame::{Row, WrapOptions, wrap_text};
 use menu::MenuItem;
+use prompt_line::PromptDialog;
 use question::{ChoiceDialog, TextDialog};
 use sampling_approval::SamplingApprover;
-use terminal::{NoAnswer, Terminal, TerminalUnavailable};
+use terminal::{NoAnswer, Terminal, TerminalUnavailable, dialog_size};
 use yes_no::YesNoDialog;
 
 /// The person at the terminal, if there is one. Clones share the terminal, which shows one dialog
@@ -118,6 +130,65 @@ impl Dialogs {
         if let Ok(terminal) = &self.terminal {
             terminal.dismiss().await;
         }
+    }
+
+    /// Dismisses the current dialog and those that wait. Others can follow.
+    pub(crate) async fn dismiss_current(&self) {
+        if let Ok(terminal) = &self.terminal {
+            terminal.dismiss_current().await;
+        }
+    }
+
+    /// Asks for the arguments of a call. `suggest` is asked for suggestions, if there are any to be had. `None`
+    /// means that the person gave up, or that nobody can be asked.
+    ///
+    /// Ctrl-C is for the caller, who waits for [`Dialogs::interrupted`].
+    pub(crate) async fn ask_arguments<F: Future<Output = Vec<String>>>(
+        &self,
+        form: ArgumentForm<'_>,
+        suggest: Option<impl Fn(Query) -> F>,
+    ) -> Option<Map<String, Value>> {
+        let Ok(terminal) = &self.terminal else { return None };
+        let ArgumentForm { server, name, about, fields, content } = form;
+        let columns = dialog_size().columns;
+        let mut heading =
+            vec![Row::new(STRONG, "? ").with(NAME, server).with(STRONG, " needs more for ").with(NAME, name)];
+        if let Some(about) = about {
+            heading.extend(wrap_text(
+                FAINT,
+                &about,
+                WrapOptions { columns, indent: 4, max_rows: MAX_ABOUT_ROWS },
+            ));
+        }
+        let dialog = FormDialog::for_arguments(fields, content, suggest.is_some());
+        let answer = match suggest {
+            Some(suggest) => terminal.ask_with_suggestions(&heading, dialog, suggest).await,
+            None => terminal.ask(&heading, dialog).await,
+        };
+        match answer {
+            Ok(ElicitResult::Accept(Some(arguments))) => arguments.decode().ok(),
+            Ok(_) | Err(NoAnswer) => None,
+        }
+    }
+
+    /// Reads a line at a prompt. `None` means that the terminal is gone, or that nobody can be asked.
+    ///
+    /// Ctrl-C clears the line.
+    pub(crate) async fn read_command<F: Future<Output = Vec<String>>>(
+        &self,
+        prompt: &str,
+        history: &PromptHistory,
+        suggest: impl Fn(Query) -> F,
+    ) -> Option<PromptInput> {
+        let Ok(terminal) = &self.terminal else { return None };
+        let input = terminal.prompt(PromptDialog::new(prompt, history), suggest).await.ok()?;
+        // The line stays on the screen, unlike the dialog.
+        let line = match &input {
+            PromptInput::Line(line) => line.as_str(),
+            PromptInput::End => "",
+        };
+        terminal.print_rows(&[Row::whole(NAME, prompt).with(Style::new(), line)]);
+        Some(input)
     }
 
     /// Returns a handler that asks the person what a server elicits, as far as `policy` allows.
@@ -219,6 +290,9 @@ impl Dialogs {
         Ok(until_interrupted(terminal, terminal.ask(&heading, dialog)).await?.unwrap_or(false))
     }
 }
+
+/// How many rows of a description are shown above a form.
+const MAX_ABOUT_ROWS: usize = 6;
 
 /// Waits for an answer, or fails if a signal or Ctrl-C ends the dialog.
 async fn until_interrupted<T>(

@@ -23,16 +23,19 @@ pub(crate) struct ServerHandlers {
     pub(crate) host: Host,
     /// Asks the person to log in, or `None` if nobody is to be asked.
     pub(crate) login: Option<TerminalLoginPrompt>,
-    pub(crate) dialogs: Dialogs,
 }
 
 /// Builds the handlers for `server`. Every verb declares the same capabilities, since servers adapt
 /// to what is declared.
-pub(crate) async fn build_handlers(settings: &Settings, server: &Server) -> Outcome<ServerHandlers> {
-    let HandlerArgs { elicit, answers, roots, no_roots, sampling } = settings.handler_args.clone();
+pub(crate) async fn build_handlers(
+    settings: &Settings,
+    server: &Server,
+    args: &HandlerArgs,
+    dialogs: &Dialogs,
+) -> Outcome<ServerHandlers> {
+    let HandlerArgs { elicit, answers, roots, no_roots, sampling } = args.clone();
     let configured = ConfiguredHandlers::read(settings);
     let printer = &settings.printer;
-    let dialogs = Dialogs::open(printer, &*settings.env);
     let policy = elicit.map(Into::into).or(configured.elicitation).unwrap_or_default();
     let asks = policy == ElicitationPolicy::Ask && dialogs.has_person();
     let login = asks.then(|| dialogs.login_prompt(BrowserAccess::detect(&*settings.env)));
@@ -57,7 +60,7 @@ pub(crate) async fn build_handlers(settings: &Settings, server: &Server) -> Outc
             host = host.sampling(provider.approver(dialogs.sampling_approver()));
         }
     }
-    Ok(ServerHandlers { host, login, dialogs })
+    Ok(ServerHandlers { host, login })
 }
 
 /// The handler settings of the trusted configuration files.

@@ -12,6 +12,7 @@ mod exit;
 mod failure;
 mod interaction;
 mod interrupt;
+mod kept_sessions;
 mod list_cache;
 mod log;
 mod logins;

@@ -117,9 +117,12 @@ impl Printer {
         if self.out.terminal && output_hold::hold_back(output_hold::Stream::Stdout, text, color) {
             return Ok(());
         }
-        let mut out = AutoStream::new(io::stdout().lock(), color);
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        let write = || {
+            let mut out = AutoStream::new(io::stdout().lock(), color);
+            out.write_all(text.as_bytes())?;
+            out.flush()
+        };
+        if self.out.terminal { output_hold::with_bar_erased(write) } else { write() }
     }
 
     /// Prints a line of our own to stdout. Server text in it must be escaped already.
@@ -165,6 +168,19 @@ impl Printer {
             self.paint_stderr(FAINT, "note:"),
             escape::indented_text(text)
         ));
+    }
+
+    /// Prints a remark about what happened meanwhile to stderr, for people alone: one faint line.
+    pub(crate) fn remark(&self, text: &str) {
+        if !self.quiet && !self.is_json() {
+            self.write_stderr_line(&self.paint_stderr(FAINT, &escape::line(text)));
+        }
+    }
+
+    /// Returns a printer for another format, or without notes, for one command of several.
+    pub(crate) fn for_command(&self, json: bool, quiet: bool) -> Self {
+        let format = if json { Format::Json } else { self.format };
+        Self { format, quiet: self.quiet || quiet, ..self.clone() }
     }
 
     /// Returns a printer that prints no notes.

@@ -8,7 +8,9 @@ use bowline::auth::Auth;
 use bowline::config::{Protocol, Transport};
 use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, Server, TraceContext};
 
+use crate::args::HandlerArgs;
 use crate::closing::ClosingConnection;
+use crate::dialog::Dialogs;
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -48,12 +50,18 @@ pub(crate) async fn with_outcome<T>(
 #[derive(Default)]
 pub(crate) struct SessionRetention(RefCell<Option<SessionCallback>>);
 
-type SessionCallback = Box<dyn FnOnce(SavedSession)>;
+/// Gets what is needed to resume a session.
+pub(crate) type SessionCallback = Box<dyn FnOnce(SavedSession)>;
 
 impl SessionRetention {
     /// Leaves the session open. `callback` gets what is needed to resume it, if there is a session.
     pub(crate) fn keep(&self, callback: impl FnOnce(SavedSession) + 'static) {
         *self.0.borrow_mut() = Some(Box::new(callback));
+    }
+
+    /// Takes the callback, if the session is to be left open.
+    pub(crate) fn take(&self) -> Option<SessionCallback> {
+        self.0.take()
     }
 
     /// Closes the session after all: no task needs it any more.
@@ -62,48 +70,48 @@ impl SessionRetention {
     }
 }
 
+/// What work has of its session besides the client.
+pub(crate) struct OpenSession {
+    /// Whether the session outlives the command.
+    pub(crate) retention: SessionRetention,
+    /// The person at the terminal, who is asked by one dialog at a time. An interrupt of a dialog ends the work.
+    pub(crate) dialogs: Dialogs,
+}
+
 /// Like [`with_outcome`], resuming a session of an earlier command or leaving one for a later.
 pub(crate) async fn with_session<T>(
     settings: &Settings,
     server: &Server,
     saved: Option<SavedSession>,
-    work: impl AsyncFnOnce(&Client, &SessionRetention) -> Outcome<T>,
+    work: impl AsyncFnOnce(&Client, &OpenSession) -> Outcome<T>,
 ) -> Outcome<T> {
+    if let Some(kept) = &settings.kept_sessions
+        && kept.takes(settings, server, saved.is_some())
+    {
+        return kept.run(settings, server, work).await;
+    }
     // A server that is started again may need resources that its last process held.
     settings.pending_closes.wait().await;
-    let stay = SessionRetention::default();
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let folders = settings.folders();
-    let interaction::ServerHandlers { host, login, dialogs } =
-        interaction::build_handlers(settings, server).await?;
-    let auth = settings.auth(server);
-    let auth = match login {
-        Some(login) => auth.map(|auth| auth.prompt(login)),
-        None => auth,
+    let dialogs = match &settings.kept_sessions {
+        Some(kept) => kept.dialogs.clone(),
+        None => Dialogs::open(printer, &*settings.env),
     };
-    let builder = with_trace(client_builder(server.clone(), &folders, auth).handler(host), settings);
-    // A person waits for the end of the command.
-    let builder = builder.exit_wait(EXIT_WAIT);
+    let builder = prepare_builder(settings, server, &settings.handler_args, &dialogs).await?;
+    let session = OpenSession { retention: SessionRetention::default(), dialogs };
+    let dialogs = &session.dialogs;
     // Only legacy revisions have sessions, so none is resumed where the modern era is requested.
     let builder = match saved.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
         None => builder,
     };
-    if matches!(server.transport, Transport::Stdio(_)) {
-        sweep_orphans(folders.process_records);
-    }
-    let bar = Bar::start(printer, &format!("connecting to {}", server.name));
-    let client = builder.open().map_err(|error| Failure::call(&error, server, &settings.command_line))?;
-    let connected = tokio::select! {
-        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server, &settings.command_line)),
-        exit = interrupt.next() => Err(Failure::Signal(exit)),
-        () = dialogs.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
-    };
-    bar.finish();
+    let failed = |error| Failure::call(&error, server, &settings.command_line);
+    let client = builder.open().map_err(failed)?;
+    let connected = wait_until_ready(settings, server, &client, dialogs, &mut interrupt).await;
     let outcome = match connected {
-        Ok(_) => tokio::select! {
-            outcome = work(&client, &stay) => outcome,
+        Ok(()) => tokio::select! {
+            outcome = work(&client, &session) => outcome,
             exit = interrupt.next() => {
                 printer.note("interrupted");
                 Err(Failure::Signal(exit))
@@ -116,10 +124,13 @@ pub(crate) async fn with_session<T>(
         Err(failure) => Err(failure),
     };
     // Pending questions of the server have lost their purpose.
-    dialogs.dismiss().await;
+    match &settings.kept_sessions {
+        Some(_) => dialogs.dismiss_current().await,
+        None => dialogs.dismiss().await,
+    }
     let interrupted = matches!(outcome, Err(Failure::Signal(_)));
     let leaving = ClosingConnection { client, interrupt, interrupted, refreshes: settings.refreshes.clone() };
-    match stay.0.take() {
+    match session.retention.take() {
         Some(told) => {
             let client = leaving.client.clone();
             let left = async {
@@ -132,6 +143,74 @@ pub(crate) async fn with_session<T>(
         None => settings.pending_closes.close(leaving),
     }
     outcome
+}
+
+/// Connects to a server for several commands. An interrupt ends that.
+pub(crate) async fn open_client(
+    settings: &Settings,
+    server: &Server,
+    handler_args: &HandlerArgs,
+    dialogs: &Dialogs,
+) -> Outcome<Client> {
+    settings.pending_closes.wait().await;
+    let mut interrupt = Interrupt::listen();
+    let builder = prepare_builder(settings, server, handler_args, dialogs).await?;
+    let failed = |error| Failure::call(&error, server, &settings.command_line);
+    let client = builder.open().map_err(failed)?;
+    match wait_until_ready(settings, server, &client, dialogs, &mut interrupt).await {
+        Ok(()) => Ok(client),
+        Err(failure) => {
+            dialogs.dismiss_current().await;
+            let refreshes = settings.refreshes.clone();
+            settings.pending_closes.close(ClosingConnection {
+                client,
+                interrupt,
+                interrupted: false,
+                refreshes,
+            });
+            Err(failure)
+        }
+    }
+}
+
+/// Returns a builder with the handlers, the login and the trace of a command.
+async fn prepare_builder(
+    settings: &Settings,
+    server: &Server,
+    handler_args: &HandlerArgs,
+    dialogs: &Dialogs,
+) -> Outcome<Builder> {
+    let folders = settings.folders();
+    let interaction::ServerHandlers { host, login } =
+        interaction::build_handlers(settings, server, handler_args, dialogs).await?;
+    let auth = settings.auth(server);
+    let auth = match login {
+        Some(login) => auth.map(|auth| auth.prompt(login)),
+        None => auth,
+    };
+    let builder = with_trace(client_builder(server.clone(), &folders, auth).handler(host), settings);
+    if matches!(server.transport, Transport::Stdio(_)) {
+        sweep_orphans(folders.process_records);
+    }
+    // A person waits for the end of the command.
+    Ok(builder.exit_wait(EXIT_WAIT))
+}
+
+async fn wait_until_ready(
+    settings: &Settings,
+    server: &Server,
+    client: &Client,
+    dialogs: &Dialogs,
+    interrupt: &mut Interrupt,
+) -> Outcome<()> {
+    let bar = Bar::start(&settings.printer, &format!("connecting to {}", server.name));
+    let connected = tokio::select! {
+        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server, &settings.command_line)),
+        exit = interrupt.next() => Err(Failure::Signal(exit)),
+        () = dialogs.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
+    };
+    bar.finish();
+    connected.map(|_| ())
 }
 
 /// How long a server's process may take to end after its input was closed, before it gets SIGTERM.

@@ -5,6 +5,7 @@ pub(crate) mod server_selection;
 pub(crate) mod target;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use bowline::auth::Auth;
@@ -18,6 +19,7 @@ use crate::args::{ContentArgs, Format, GlobalArgs, HandlerArgs};
 use crate::closing::PendingCloses;
 use crate::env;
 use crate::failure::{Failure, Outcome};
+use crate::kept_sessions::KeptSessions;
 use crate::print::Printer;
 use crate::print::content::Viewer;
 use crate::refresh_tracker::RefreshTracker;
@@ -42,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) pending_closes: PendingCloses,
     /// The logins that this process uses.
     pub(crate) refreshes: RefreshTracker,
+    /// Connections that stay open between the commands of a prompt.
+    pub(crate) kept_sessions: Option<Rc<KeptSessions>>,
     /// The configuration files, once read.
     layers: OnceLock<Layers>,
     /// The state folder, once checked.
@@ -73,6 +77,7 @@ impl Settings {
             env,
             pending_closes: closings,
             refreshes,
+            kept_sessions: None,
             layers,
             state,
         })
@@ -95,9 +100,21 @@ impl Settings {
             env,
             pending_closes: PendingCloses::default(),
             refreshes: RefreshTracker::default(),
+            kept_sessions: None,
             layers: OnceLock::new(),
             state: self.state.clone(),
         })
+    }
+
+    /// Returns settings for one command of a prompt, which reads the configuration files again.
+    pub(crate) fn for_prompt_command(
+        &self,
+        printer: Printer,
+        handler_args: HandlerArgs,
+        kept: &Rc<KeptSessions>,
+    ) -> Outcome<Self> {
+        let (refreshes, kept_sessions) = (self.refreshes.clone(), Some(Rc::clone(kept)));
+        Ok(Self { printer, handler_args, refreshes, kept_sessions, ..self.read_again()? })
     }
 
     /// Returns the configuration files. They are read once, so that what is used is what was

@@ -1,16 +1,19 @@
 //! Answers the completion requests of shells. It has to be fast and safe: untrusted servers are not
 //! started, slow ones are not waited for, and nothing is offered that a shell would act on.
 
-mod command_line;
+pub(crate) mod command_line;
 mod cursor;
+mod files;
 pub(crate) mod names;
 mod values;
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use serde_json::Value;
 
-use self::cursor::{CursorContext, WordKind};
-use self::names::{NameStore, ServerNames};
+use self::cursor::{ArgumentOwner, CursorContext, WordKind};
+use self::names::{NameKind, NameRecord, NameStore};
+pub(crate) use self::values::PromptValueQuery;
 use crate::args::{Cli, ShellArgs};
 use crate::settings::Settings;
 
@@ -20,6 +23,13 @@ pub(crate) struct Candidate {
     pub(crate) value: String,
     /// Short description, for shells that show one.
     pub(crate) about: String,
+}
+
+impl Candidate {
+    /// Creates a candidate without a description.
+    pub(crate) fn new(value: String) -> Self {
+        Self { value, about: String::new() }
+    }
 }
 
 /// Returns the script for a shell that calls back for completion, if there is one.
@@ -32,24 +42,50 @@ pub(crate) fn script(shell: Shell) -> Option<&'static str> {
     }
 }
 
+/// Where completion finds what there is.
+pub(crate) trait NameSource {
+    /// Returns the servers.
+    fn servers(&self) -> Vec<Candidate>;
+
+    /// Returns what a server offers of one kind.
+    async fn names(&self, server: &str, kind: NameKind) -> Vec<NameRecord>;
+
+    /// Returns the values that a server suggests for an argument of a prompt.
+    async fn prompt_values(&self, server: &str, query: PromptValueQuery<'_>) -> Vec<String>;
+}
+
+/// What remains of earlier commands, for a shell that must not wait.
+struct StoredNames<'a>(&'a Settings);
+
+impl NameSource for StoredNames<'_> {
+    fn servers(&self) -> Vec<Candidate> {
+        names::server_candidates(self.0)
+    }
+
+    async fn names(&self, server: &str, kind: NameKind) -> Vec<NameRecord> {
+        let known = NameStore::open(self.0, server).map(|names| names.read()).unwrap_or_default();
+        known.into_records(kind)
+    }
+
+    async fn prompt_values(&self, server: &str, query: PromptValueQuery<'_>) -> Vec<String> {
+        values::suggest_values(self.0, server, query).await
+    }
+}
+
 /// Returns the candidates for the word at the cursor, one per line, with a description after a tab.
 pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
     let ShellArgs { line, breaks, words } = args;
     let words = match &line {
-        Some(line) => command_line::split_words(line).split_off(1),
+        Some(line) => command_line::split_words(line).words.split_off(1),
         None => words,
     };
     let Some((typed, before)) = words.split_last() else { return String::new() };
-    let found = match cursor::locate_cursor(&Cli::command(), before, typed) {
-        CursorContext::Fixed(found) => found,
-        CursorContext::Word(word) => complete_word(&word, typed, settings).await,
-        CursorContext::Unknown => Vec::new(),
-    };
+    let found = candidates(before, typed, &StoredNames(settings)).await;
     // Bash replaces only what follows the last of these characters.
     let is_break = |breaks: &str, c: char| breaks.contains(c) && c != '"' && c != '\'';
     let last = breaks.as_ref().and_then(|breaks| typed.char_indices().rfind(|(_, c)| is_break(breaks, *c)));
     let cut = last.map_or(0, |(at, c)| at + c.len_utf8());
-    let offered = found.iter().filter(|one| one.value.starts_with(&**typed) && is_shell_safe(&one.value));
+    let offered = found.iter().filter(|one| is_shell_safe(&one.value));
     let lines = offered.take(MAX_CANDIDATES).map(|one| {
         let value = &one.value[cut..];
         // Bash inserts the whole line, so no description is added.
@@ -61,48 +97,75 @@ pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
     lines.collect()
 }
 
-/// Completes a word that depends on the configuration or on a server.
-async fn complete_word(word: &WordKind<'_>, typed: &str, settings: &Settings) -> Vec<Candidate> {
-    let names = |pick: fn(&ServerNames) -> &[names::NameRecord], server: &str| -> Vec<Candidate> {
-        let known = NameStore::open(settings, server).map(|names| names.read()).unwrap_or_default();
-        pick(&known)
-            .iter()
-            .map(|entry| Candidate { value: entry.name.clone(), about: entry.about.clone() })
-            .collect()
+/// Returns the candidates for a word of a command line, after the words before it.
+pub(crate) async fn candidates(before: &[String], typed: &str, source: &impl NameSource) -> Vec<Candidate> {
+    let mut found = match cursor::locate_cursor(&Cli::command(), before, typed) {
+        CursorContext::Fixed(found) => found,
+        CursorContext::Word(word) => complete_word(&word, typed, source).await,
+        CursorContext::Unknown => Vec::new(),
     };
-    match word {
-        WordKind::Server => names::server_candidates(settings),
-        WordKind::Tool { server } => names(|known| &known.tools, server),
-        WordKind::Prompt { server } => names(|known| &known.prompts, server),
-        WordKind::Resource { server } => names(|known| &known.resources, server),
-        WordKind::Template { server } => names(|known| &known.templates, server),
-        WordKind::ArgumentName { server, of, name, given } => {
-            let known = NameStore::open(settings, server).map(|names| names.read()).unwrap_or_default();
-            let entries = match of {
-                cursor::ArgumentOwner::Tool => &known.tools,
-                cursor::ArgumentOwner::Prompt => &known.prompts,
-            };
-            let entry = entries.iter().find(|entry| entry.name == *name);
-            if let (cursor::ArgumentOwner::Prompt, Some((argument, value))) = (of, typed.split_once('=')) {
-                return values::suggest_values(settings, server, name, argument, value, given).await;
+    found.retain(|one| one.value.starts_with(typed));
+    found
+}
+
+/// Completes a word that depends on the configuration or on a server.
+async fn complete_word(word: &WordKind<'_>, typed: &str, source: &impl NameSource) -> Vec<Candidate> {
+    let (server, kind) = match word {
+        WordKind::Server => return source.servers(),
+        WordKind::Tool { server } => (server, NameKind::Tools),
+        WordKind::Prompt { server } => (server, NameKind::Prompts),
+        WordKind::Resource { server } => (server, NameKind::Resources),
+        WordKind::Template { server } => (server, NameKind::Templates),
+        WordKind::ArgumentName { server, of: ArgumentOwner::Tool, name, given } => {
+            if let Some(paths) = files::complete_path(typed) {
+                return paths;
             }
-            if let (Some(entry), Some((argument, _))) = (entry, typed.split_once('=')) {
-                let values = entry.choices.get(argument).into_iter().flatten();
-                let candidate =
-                    |value| Candidate { value: format!("{argument}={value}"), about: String::new() };
-                return values.map(candidate).collect();
+            let entry = find_record(source, server, NameKind::Tools, name).await;
+            return complete_argument(entry, typed, given);
+        }
+        WordKind::ArgumentName { server, of: ArgumentOwner::Prompt, name, given } => {
+            if let Some((argument, value)) = typed.split_once('=') {
+                let query = PromptValueQuery { prompt: name, argument, value, given };
+                let values = source.prompt_values(server, query).await;
+                return values
+                    .into_iter()
+                    .map(|value| Candidate::new(format!("{argument}={value}")))
+                    .collect();
             }
-            let all = entry.into_iter().flat_map(|entry| &entry.arguments);
-            let free = all.filter(|argument| !given.iter().any(|(key, _)| key == *argument));
-            free.map(|argument| Candidate { value: format!("{argument}="), about: String::new() }).collect()
+            let entry = find_record(source, server, NameKind::Prompts, name).await;
+            return complete_argument(entry, typed, given);
         }
         WordKind::Argument { server, name } => {
-            let known = NameStore::open(settings, server).map(|names| names.read()).unwrap_or_default();
-            let entry = known.prompts.iter().find(|entry| entry.name == *name);
-            let all = entry.into_iter().flat_map(|entry| &entry.arguments);
-            all.map(|argument| Candidate { value: argument.clone(), about: String::new() }).collect()
+            let entry = find_record(source, server, NameKind::Prompts, name).await.unwrap_or_default();
+            return entry.arguments.into_iter().map(Candidate::new).collect();
         }
+    };
+    let records = source.names(server, kind).await;
+    records.into_iter().map(|entry| Candidate { value: entry.name, about: entry.about }).collect()
+}
+
+async fn find_record(
+    source: &impl NameSource,
+    server: &str,
+    kind: NameKind,
+    name: &str,
+) -> Option<NameRecord> {
+    source.names(server, kind).await.into_iter().find(|entry| entry.name == name)
+}
+
+/// Completes the name of an argument, or its value if it takes one of a few.
+fn complete_argument(entry: Option<NameRecord>, typed: &str, given: &[(&str, &str)]) -> Vec<Candidate> {
+    let Some(entry) = entry else { return Vec::new() };
+    if let Some((before, _)) = typed.split_once('=') {
+        let argument = before.strip_suffix(':').unwrap_or(before);
+        let values = entry.choices.get(argument).into_iter().flatten();
+        // After `:=` comes JSON, so a text would need quotes.
+        let fits = |value: &&String| argument == before || serde_json::from_str::<Value>(value).is_ok();
+        return values.filter(fits).map(|value| Candidate::new(format!("{before}={value}"))).collect();
     }
+    let is_free = |argument: &String| !given.iter().any(|(key, _)| key.trim_end_matches(':') == argument);
+    let free = entry.arguments.into_iter().filter(is_free);
+    free.map(|argument| Candidate::new(format!("{argument}="))).collect()
 }
 
 /// How many candidates are offered.

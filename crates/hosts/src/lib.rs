@@ -15,4 +15,6 @@ pub use entry::{ServerCommand, starts_bowline};
 pub use host::{FileFormat, Host};
 pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import, valid_server_name};
 pub use locations::{HostFile, Scope, host_files, project_of_file};
-pub use read::{FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, read_servers};
+pub use read::{
+    FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, has_secret, read_servers,
+};

@@ -21,6 +21,7 @@ use self::findings::Findings;
 use self::placeholder::{Input, Translator};
 use crate::host::{FileFormat, Host};
 
+pub use secrets::has_secret;
 pub(crate) use server_entry::Target;
 pub use server_entry::{ServerEntry, StoredSecret};
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::Verb;
 
 /// What a server gets that asks for something.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "When the server asks")]
 pub(crate) struct HandlerArgs {
     /// What to do when the server asks for your input; without a terminal you decline [default: ask]
@@ -86,6 +86,7 @@ impl Verb {
             Self::Prompt(args) => args.host.clone(),
             Self::Resources(args) => args.host.clone(),
             Self::Logs(args) => args.host.clone(),
+            Self::Repl(args) => args.host.clone(),
             _ => HandlerArgs::default(),
         }
     }

@@ -35,6 +35,18 @@ pub(crate) fn check_arguments(schema: &Value, arguments: &Value) -> ArgumentChec
     }
 }
 
+/// Returns where the first violation is, as a JSON pointer, and what is wrong. A schema that cannot be used is
+/// no violation.
+pub(crate) fn find_violation(schema: &Value, arguments: &Value) -> Option<(String, String)> {
+    let json = |value| Json::encode(value).expect("a tree of JSON is JSON");
+    match Schema::compile(&json(schema)).ok()?.verdict(&json(arguments)) {
+        schema::SchemaVerdict::Violations(violations) => {
+            violations.first().map(|violation| (violation.at.clone(), describe_violation(violation)))
+        }
+        schema::SchemaVerdict::Fits | schema::SchemaVerdict::Unchecked(_) => None,
+    }
+}
+
 /// How many violations are reported.
 const MAX_VIOLATIONS: usize = 10;
 

@@ -1,11 +1,17 @@
 //! Implements `bowline call`.
 
+mod argument_form;
+mod recovery_line;
+
+use std::path::PathBuf;
+
 use bowline::schema::{OutputCheck, check_output};
-use bowline::types::{LogLevel, Tool};
-use bowline::{CallOptions, Client, Era, ErrorKind, Server, ToolResult};
+use bowline::types::{CallToolResult, LogLevel, Tool};
+use bowline::{CallOptions, CallReport, Client, Era, ErrorKind, Server, ToolResult};
 use bowline_config::closest_name;
 use serde_json::{Map, Value};
 
+use self::recovery_line::RecoveryWatch;
 use super::tasks::{TaskStart, start_task};
 use super::tool_result::{report_output_check, show_result};
 use crate::args::CallArgs;
@@ -15,7 +21,7 @@ use crate::failure::{Failure, Outcome, Report};
 use crate::print::Printer;
 use crate::print::log_line;
 use crate::print::progress::Bar;
-use crate::session;
+use crate::session::{self, OpenSession};
 use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
 
@@ -29,10 +35,11 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let server = settings.resolve_server(words.server(), target)?;
     let viewer = settings.viewer(content, &tool)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
+    let (words, file) = take_stdin_word(words, args.as_ref(), file)?;
     let whole = arguments::read_arguments_object(args, file.as_deref())?;
     let given = RawArguments::parse(whole.as_deref(), words.into_pairs()?)?;
     let printer = &settings.printer;
-    let called = session::with_session(settings, &server, None, async |client, stay| {
+    let called = session::with_session(settings, &server, None, async |client, open| {
         let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
         let (arguments, known) = if unchecked {
             (given.into_typed(&Value::Null)?, None)
@@ -40,33 +47,35 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
             let tools = client.list_tools().await.map_err(failed)?;
             super::list::remember_tools(settings, typed.as_deref(), &tools);
             let known = find_tool(&tools, &tool, &server)?;
-            (build_arguments(printer, &server, known, given)?, Some(known.clone()))
+            (build_arguments(printer, open, &server, known, given).await?, Some(known.clone()))
         };
         let mut at_once = None;
         if task {
-            match start_task(settings, client, stay, &server, typed.as_deref(), &tool, &arguments).await? {
+            match start_task(settings, client, &open.retention, &server, typed.as_deref(), &tool, &arguments)
+                .await?
+            {
                 TaskStart::Started => return Ok(None),
                 TaskStart::Finished(result) => at_once = Some(*result),
             }
         }
         let bar = Bar::start(printer, &tool);
-        let listener = bar.clone();
+        let listener = bar.updater();
         let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
+        let recovery = RecoveryWatch::start(client);
         let result = match (log_level, at_once) {
-            (_, Some(result)) => Ok(result),
-            (None, None) => {
-                client.call_tool_with(&tool, &arguments, &options).await.map(ToolResult::into_result)
-            }
+            (_, Some(result)) => Ok((result, None)),
+            (None, None) => client.call_tool_with(&tool, &arguments, &options).await.map(with_report),
             (Some(level), None) => {
                 let options = with_log_level(printer, client, level, options).await.map_err(failed)?;
                 let call = client.call_tool_with(&tool, &arguments, &options);
-                log_line::print_logs_during(printer, level, client.events(), call)
-                    .await
-                    .map(ToolResult::into_result)
+                log_line::print_logs_during(printer, level, client.events(), call).await.map(with_report)
             }
         };
         bar.finish();
-        let result = result.map_err(failed)?;
+        let (result, report) = result.map_err(failed)?;
+        if let Some(line) = report.and_then(|report| recovery.describe(client, &report)) {
+            printer.remark(&line);
+        }
         let check = match known {
             Some(known) => check_output(&known, &result, client.peer().await.map_err(failed)?.revision),
             None => OutputCheck::NoSchema,
@@ -121,9 +130,31 @@ pub(super) fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> O
 
 const MAX_LISTED_NAMES: usize = 20;
 
-/// Converts and checks the arguments by the tool's schema. On failure nothing was sent.
-fn build_arguments(
+fn with_report(result: ToolResult) -> (CallToolResult, Option<CallReport>) {
+    let report = result.report;
+    (result.into_result(), Some(report))
+}
+
+/// Takes the word `-`, which means that the arguments come from stdin as a JSON object, like `--file -`.
+fn take_stdin_word(
+    mut words: PositionalArgs,
+    args: Option<&String>,
+    file: Option<PathBuf>,
+) -> Outcome<(PositionalArgs, Option<PathBuf>)> {
+    if !words.take_word("-") {
+        return Ok((words, file));
+    }
+    if args.is_some() || file.is_some() {
+        return Err(words.usage_failure("`-` and --args or --file both give the arguments"));
+    }
+    Ok((words, Some("-".into())))
+}
+
+/// Converts and checks the arguments by the tool's schema, and asks for those that are missing if there is a
+/// person to ask. On failure nothing was sent.
+async fn build_arguments(
     printer: &Printer,
+    open: &OpenSession,
     server: &Server,
     tool: &Tool,
     given: RawArguments,
@@ -135,7 +166,10 @@ fn build_arguments(
             return given.into_typed(&Value::Null);
         }
     };
-    let arguments = Value::Object(given.into_typed(&schema)?);
+    let mut arguments = Value::Object(given.into_typed(&schema)?);
+    if let Some(asked) = argument_form::ask_missing(printer, open, server, tool, &arguments).await? {
+        arguments = asked;
+    }
     match arguments::check_arguments(&schema, &arguments) {
         ArgumentCheck::Valid => {}
         ArgumentCheck::SchemaUnusable(why) => {

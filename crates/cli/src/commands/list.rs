@@ -1,6 +1,6 @@
 //! Implements `bowline resources|templates|prompts`.
 
-use bowline::types::{ListItem, Prompt, Tool};
+use bowline::types::{ListItem, Prompt, Resource, ResourceTemplate, Tool};
 use bowline::{Json, Server};
 use serde_json::Value;
 
@@ -24,8 +24,7 @@ pub(super) async fn resources(args: ServerArgs, settings: &Settings) -> Outcome 
         table.push_row([resource.uri.to_string(), mime, name, description]);
     }
     names::remember(settings, typed.as_deref(), |known| {
-        let records = list.iter().map(|one| name_record(&one.uri, Some(one.name.to_string())));
-        known.resources = bounded_records(records);
+        known.resources = bounded_records(list.iter().map(resource_record));
     });
     print_list(&settings.printer, &server, "resource", &list, &table)
 }
@@ -41,8 +40,7 @@ pub(super) async fn templates(args: ServerArgs, settings: &Settings) -> Outcome 
         table.push_row([template.uri_template.to_string(), mime, name, description]);
     }
     names::remember(settings, typed.as_deref(), |known| {
-        let records = list.iter().map(|one| name_record(&one.uri_template, Some(one.name.to_string())));
-        known.templates = bounded_records(records);
+        known.templates = bounded_records(list.iter().map(template_record));
     });
     print_list(&settings.printer, &server, "resource template", &list, &table)
 }
@@ -61,26 +59,39 @@ pub(super) async fn prompts(args: ServerArgs, settings: &Settings) -> Outcome {
 
 /// Remembers tools for shell completion.
 pub(super) fn remember_tools(settings: &Settings, server: Option<&str>, tools: &[Tool]) {
-    let entry = |tool: &Tool| {
-        let parameters = read_parameters(&tool.input_schema);
-        let arguments = parameters.iter().map(|parameter| parameter.name.clone()).collect();
-        let choices = parameters.into_iter().filter_map(|parameter| match parameter.kind {
-            ParameterKind::Choice(values) => Some((parameter.name, values)),
-            _ => None,
-        });
-        let choices = choices.collect();
-        NameRecord { arguments, choices, ..name_record(&tool.name, tool.description()) }
-    };
-    names::remember(settings, server, |known| known.tools = bounded_records(tools.iter().map(entry)));
+    names::remember(settings, server, |known| known.tools = bounded_records(tools.iter().map(tool_record)));
+}
+
+/// Returns what completion has to know of a tool.
+pub(super) fn tool_record(tool: &Tool) -> NameRecord {
+    let parameters = read_parameters(&tool.input_schema);
+    let arguments = parameters.iter().map(|parameter| parameter.name.clone()).collect();
+    let choices = parameters.into_iter().filter_map(|parameter| match parameter.kind {
+        ParameterKind::Choice(values) => Some((parameter.name, values)),
+        _ => None,
+    });
+    let choices = choices.collect();
+    NameRecord { arguments, choices, ..name_record(&tool.name, tool.description()) }
+}
+
+pub(super) fn prompt_record(prompt: &Prompt) -> NameRecord {
+    let arguments = prompt.arguments().into_iter().map(|argument| argument.name.to_string()).collect();
+    NameRecord { arguments, ..name_record(&prompt.name, prompt.description()) }
+}
+
+pub(super) fn resource_record(resource: &Resource) -> NameRecord {
+    name_record(&resource.uri, Some(resource.name.to_string()))
+}
+
+pub(super) fn template_record(template: &ResourceTemplate) -> NameRecord {
+    name_record(&template.uri_template, Some(template.name.to_string()))
 }
 
 /// Remembers prompts for shell completion.
 pub(super) fn remember_prompts(settings: &Settings, server: Option<&str>, prompts: &[Prompt]) {
-    let entry = |prompt: &Prompt| {
-        let arguments = prompt.arguments().into_iter().map(|argument| argument.name.to_string()).collect();
-        NameRecord { arguments, ..name_record(&prompt.name, prompt.description()) }
-    };
-    names::remember(settings, server, |known| known.prompts = bounded_records(prompts.iter().map(entry)));
+    names::remember(settings, server, |known| {
+        known.prompts = bounded_records(prompts.iter().map(prompt_record));
+    });
 }
 
 fn name_record(name: &str, about: Option<String>) -> NameRecord {

@@ -1,6 +1,6 @@
 //! Implements `bowline prompt`.
 
-mod argument_input;
+mod argument_form;
 
 use std::collections::BTreeMap;
 
@@ -27,31 +27,26 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let typed = words.server().map(ToOwned::to_owned);
     let mut arguments = parse_pairs(words.into_pairs()?)?;
     let printer = &settings.printer;
-    let result = loop {
-        let expanded = session::with_outcome(settings, &server, async |client| {
-            let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
-            let prompts = client.list_prompts().await.map_err(failed)?;
-            super::list::remember_prompts(settings, typed.as_deref(), &prompts);
-            match missing_arguments(&prompts, &name, &arguments, &server)? {
-                missing if missing.is_empty() => {
-                    client.get_prompt(&name, &arguments).await.map(Ok).map_err(failed)
-                }
-                missing => Ok(Err(missing)),
-            }
-        })
-        .await?;
-        let missing = match expanded {
-            Ok(result) => break result,
-            Err(missing) => missing,
-        };
-        let asked = argument_input::can_ask(printer)
-            && argument_input::ask_missing_arguments(settings, &server, &name, &missing, &mut arguments)
-                .await?;
-        if !asked {
-            let wanted: Vec<String> = missing.iter().map(|argument| format!("{}=…", argument.name)).collect();
-            return Err(Failure::usage(format!("the prompt `{name}` also needs {}", wanted.join(" "))));
+    let result = session::with_session(settings, &server, None, async |client, open| {
+        let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
+        let prompts = client.list_prompts().await.map_err(failed)?;
+        super::list::remember_prompts(settings, typed.as_deref(), &prompts);
+        let prompt = find_prompt(&prompts, &name, &server)?;
+        let missing = missing_arguments(prompt, &arguments);
+        if !missing.is_empty() {
+            let asked = match printer.is_json() {
+                true => None,
+                false => argument_form::ask_missing(client, open, &server, prompt, &arguments).await?,
+            };
+            arguments = asked.ok_or_else(|| {
+                let wanted: Vec<String> =
+                    missing.iter().map(|argument| format!("{}=…", argument.name)).collect();
+                Failure::usage(format!("the prompt `{name}` also needs {}", wanted.join(" ")))
+            })?;
         }
-    };
+        client.get_prompt(&name, &arguments).await.map_err(failed)
+    })
+    .await?;
     show_prompt(printer, &viewer, &result)?;
     Ok(Exit::Ok)
 }
@@ -69,22 +64,21 @@ pub(super) fn parse_pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String
     Ok(arguments)
 }
 
+fn find_prompt<'a>(prompts: &'a [Prompt], name: &str, server: &Server) -> Outcome<&'a Prompt> {
+    if let Some(prompt) = prompts.iter().find(|prompt| &*prompt.name == name) {
+        return Ok(prompt);
+    }
+    let message = format!("`{}` has no prompt named `{name}`", server.name);
+    Err(match closest_name(name, prompts.iter().map(|prompt| &*prompt.name)) {
+        Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
+        None => Failure::usage_hint(message, "`bowline prompts` lists what there is"),
+    })
+}
+
 // PM-02: required arguments that were not given. Unlisted arguments are left to the server.
-fn missing_arguments(
-    prompts: &[Prompt],
-    name: &str,
-    given: &BTreeMap<String, String>,
-    server: &Server,
-) -> Outcome<Vec<PromptArgument>> {
-    let Some(prompt) = prompts.iter().find(|prompt| &*prompt.name == name) else {
-        let message = format!("`{}` has no prompt named `{name}`", server.name);
-        return Err(match closest_name(name, prompts.iter().map(|prompt| &*prompt.name)) {
-            Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
-            None => Failure::usage_hint(message, "`bowline prompts` lists what there is"),
-        });
-    };
+fn missing_arguments(prompt: &Prompt, given: &BTreeMap<String, String>) -> Vec<PromptArgument> {
     let needed = prompt.arguments().into_iter();
-    Ok(needed.filter(|argument| argument.required && !given.contains_key(&*argument.name)).collect())
+    needed.filter(|argument| argument.required && !given.contains_key(&*argument.name)).collect()
 }
 
 fn show_prompt(printer: &Printer, viewer: &Viewer<'_>, result: &GetPromptResult) -> Outcome<()> {

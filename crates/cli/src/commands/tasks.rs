@@ -117,7 +117,8 @@ impl TaskCommand<'_> {
         kept: &[TaskRecord],
         store: Option<&TaskStore>,
     ) -> Outcome<(Vec<TaskRow>, Vec<TaskRow>)> {
-        session::with_session(self.settings, self.server, session, async |client, stay| {
+        session::with_session(self.settings, self.server, session, async |client, open| {
+            let stay = &open.retention;
             keep_session(stay, store, kept);
             let mut rows = Vec::new();
             for kept in kept {
@@ -175,7 +176,8 @@ impl TaskCommand<'_> {
     ) -> Outcome<(T, Option<TaskRecord>)> {
         let (store, kept) = self.find_task(id)?;
         let session = kept.as_ref().and_then(TaskRecord::session).cloned();
-        let done = session::with_session(self.settings, self.server, session, async |client, stay| {
+        let done = session::with_session(self.settings, self.server, session, async |client, open| {
+            let stay = &open.retention;
             keep_session(stay, store.as_ref(), kept.as_slice());
             // The server may know a task that was not recorded.
             let handle = match &kept {
@@ -204,7 +206,7 @@ impl TaskCommand<'_> {
         let ended = self
             .with_task(id, async |client, handle, kept| {
                 let bar = Bar::start(printer, &format!("task {}", handle.id));
-                let (listener, seen) = (bar.clone(), Arc::new(Mutex::new(None)));
+                let (listener, seen) = (bar.updater(), Arc::new(Mutex::new(None)));
                 let last = Arc::clone(&seen);
                 let options = limits.clone().on_task(move |task| {
                     listener.update(&status_progress(task));

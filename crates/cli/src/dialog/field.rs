@@ -4,6 +4,7 @@ use bowline::Json;
 use bowline::types::{ChoiceOption, Field, FieldKind};
 use bowline_proto::form;
 
+use super::form_field::{FieldInput, FormField};
 use super::frame::{Frame, Row, TerminalSize, truncate};
 use super::key::Key;
 use super::line_editor::LineEditor;
@@ -27,17 +28,34 @@ const BOOLEANS: [(&str, bool); 2] = [("Yes", true), ("No", false)];
 impl FieldEditor {
     /// Creates an editor that holds the current value.
     // EL-06.
-    pub(super) fn new(field: &Field, value: Option<&Json>) -> Self {
+    pub(super) fn new(form_field: &FormField, value: Option<&Json>) -> Self {
+        let optional = form_field.is_optional;
+        let field = match &form_field.input {
+            FieldInput::Plain(field) => field,
+            FieldInput::Choice(_, values) => {
+                let at = values.iter().position(|choice| Some(choice) == value);
+                let items: Vec<MenuItem> = values
+                    .iter()
+                    .map(|value| MenuItem::new(truncate(&value_text(Some(value)), 200)))
+                    .collect();
+                return Self::SingleChoice(choice_menu(optional, &items, at));
+            }
+            FieldInput::Value(_) => return Self::Text(LineEditor::new(&value_text(value))),
+        };
         match &field.kind {
             FieldKind::Boolean => {
                 let now = value.and_then(|value| value.decode::<bool>().ok());
                 let at = BOOLEANS.iter().position(|(_, value)| Some(*value) == now);
-                Self::SingleChoice(choice_menu(field, &BOOLEANS.map(|(title, _)| MenuItem::new(title)), at))
+                Self::SingleChoice(choice_menu(
+                    optional,
+                    &BOOLEANS.map(|(title, _)| MenuItem::new(title)),
+                    at,
+                ))
             }
             FieldKind::Choice(options) => {
                 let now = value.and_then(|value| value.decode::<String>().ok());
                 let at = options.iter().position(|option| Some(&*option.value) == now.as_deref());
-                Self::SingleChoice(choice_menu(field, &choice_items(options, &[]), at))
+                Self::SingleChoice(choice_menu(optional, &choice_items(options, &[]), at))
             }
             FieldKind::Choices { options, .. } => {
                 let now: Vec<String> = value.and_then(|value| value.decode().ok()).unwrap_or_default();
@@ -56,7 +74,24 @@ impl FieldEditor {
     }
 
     /// Returns the value that was entered, or `None` if the field is left out.
-    pub(super) fn value(&self, field: &Field) -> Result<Option<Json>, String> {
+    pub(super) fn value(&self, form_field: &FormField) -> Result<Option<Json>, String> {
+        let optional = form_field.is_optional;
+        let field = match (&form_field.input, self) {
+            (FieldInput::Plain(field), _) => field,
+            (FieldInput::Choice(_, values), Self::SingleChoice(menu)) => {
+                return Ok(values.get(menu.at).cloned());
+            }
+            (FieldInput::Value(field), Self::Text(line)) => {
+                return match line.text().trim() {
+                    "" if optional => Ok(None),
+                    "" => Err("must be filled in".to_owned()),
+                    text => (field.parse)(text).map(Some),
+                };
+            }
+            (FieldInput::Choice(..) | FieldInput::Value(_), _) => {
+                unreachable!("made for the kind of its field")
+            }
+        };
         let json = |value: Result<Json, _>| value.map(Some).map_err(|_| "cannot be written".to_owned());
         let value = match (self, &field.kind) {
             (Self::Text(line), _) => {
@@ -64,7 +99,7 @@ impl FieldEditor {
                 if text.trim().is_empty() && field.required && field.default.is_none() {
                     return Err("must be filled in".to_owned());
                 }
-                let empty = text.trim().is_empty() && is_optional(field);
+                let empty = text.trim().is_empty() && optional;
                 if empty { None } else { Some(form::parse(field, &text)?) }
             }
             (Self::SingleChoice(menu), FieldKind::Boolean) => match BOOLEANS.get(menu.at) {
@@ -77,7 +112,7 @@ impl FieldEditor {
             },
             (Self::MultiChoice(menu), FieldKind::Choices { options, .. }) => {
                 let chosen: Vec<&str> = menu.chosen().map(|at| &*options[at].value).collect();
-                let empty = chosen.is_empty() && is_optional(field);
+                let empty = chosen.is_empty() && optional;
                 if empty { None } else { json(Json::encode(&chosen))? }
             }
             (Self::SingleChoice(_) | Self::MultiChoice(_), _) => {
@@ -98,6 +133,21 @@ impl FieldEditor {
         }
     }
 
+    /// Returns what has been typed, if the value is typed.
+    pub(super) fn text(&self) -> Option<String> {
+        match self {
+            Self::Text(line) => Some(line.text()),
+            Self::SingleChoice(_) | Self::MultiChoice(_) => None,
+        }
+    }
+
+    /// Replaces what has been typed.
+    pub(super) fn set_text(&mut self, text: &str) {
+        if let Self::Text(line) = self {
+            *line = LineEditor::new(text);
+        }
+    }
+
     /// Describes the keys of the editor.
     pub(super) fn key_hint(&self) -> &'static str {
         match self {
@@ -111,15 +161,15 @@ impl FieldEditor {
 /// Stands before the input.
 const INPUT_PREFIX: &str = "  > ";
 
-/// Returns the title of the field, or its name.
-pub(super) fn label(field: &Field) -> String {
-    let title = field.title().filter(|title| !title.trim().is_empty());
-    truncate(title.as_deref().unwrap_or(&field.name), 200)
-}
-
 /// Formats a value on one line.
-pub(super) fn format_value(field: &Field, value: Option<&Json>) -> String {
-    let Some(value) = value else { return "(left out)".to_owned() };
+pub(super) fn format_value(field: &FormField, value: Option<&Json>) -> String {
+    let Some(value) = value else {
+        return match field.default() {
+            Some(default) => format!("(left out, default {})", value_text(Some(default))),
+            None => "(left out)".to_owned(),
+        };
+    };
+    let FieldInput::Plain(field) = &field.input else { return value_text(Some(value)) };
     let title = |options: &[ChoiceOption], value: &str| {
         let option = options.iter().find(|option| &*option.value == value);
         option.map_or(value, |option| &*option.title).to_owned()
@@ -137,7 +187,19 @@ pub(super) fn format_value(field: &Field, value: Option<&Json>) -> String {
 }
 
 /// Describes the values that the field accepts.
-pub(super) fn describe_constraints(field: &Field) -> String {
+pub(super) fn describe_constraints(form_field: &FormField) -> String {
+    let mut parts: Vec<String> = match &form_field.input {
+        FieldInput::Plain(field) => describe_kind(field),
+        FieldInput::Choice(_, values) => vec![format!("one of {}", values.len())],
+        FieldInput::Value(field) => vec![truncate(&field.expected, 200)],
+    };
+    if form_field.is_optional {
+        parts.push("may be left out".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn describe_kind(field: &Field) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let range = |least: Option<String>, most: Option<String>, what: &str| match (least, most) {
         (Some(least), Some(most)) if least == most => Some(format!("{least}{what}")),
@@ -172,22 +234,11 @@ pub(super) fn describe_constraints(field: &Field) -> String {
         }
         _ => {}
     }
-    if is_optional(field) {
-        parts.push("may be left out".to_owned());
-    }
-    parts.join(", ")
+    parts
 }
 
-/// Returns whether the field may be left out. A field with a default may not, since the default
-/// would be sent.
-// EL-06.
-fn is_optional(field: &Field) -> bool {
-    !field.required && field.default.is_none()
-}
-
-fn choice_menu(field: &Field, options: &[MenuItem], at: Option<usize>) -> Menu {
+fn choice_menu(optional: bool, options: &[MenuItem], at: Option<usize>) -> Menu {
     let mut items = options.to_vec();
-    let optional = is_optional(field);
     if optional {
         items.push(MenuItem::new(LEAVE_OUT_TITLE));
     }
@@ -205,7 +256,7 @@ fn choice_items(options: &[ChoiceOption], chosen: &[String]) -> Vec<MenuItem> {
 }
 
 /// Formats a value as a person would type it.
-fn value_text(value: Option<&Json>) -> String {
+pub(super) fn value_text(value: Option<&Json>) -> String {
     let Some(value) = value else { return String::new() };
     value.decode::<String>().unwrap_or_else(|_| value.as_str().to_owned())
 }

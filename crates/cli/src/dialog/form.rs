@@ -2,24 +2,42 @@
 //! then a review of all of them. Nothing is sent that was not shown as a whole.
 // EL-03.
 
+use std::collections::BTreeMap;
+
 use bowline::Json;
-use bowline::types::{ElicitResult, Form};
+use bowline::types::{ElicitResult, Field, Form};
 use bowline_proto::form;
 use bowline_proto::wire::object::Edit;
 
+use super::argument_form::ArgumentContent;
 use super::field::{self, FieldEditor};
+use super::form_field::{FieldInput, FormField};
 use super::frame::{Frame, Row, TerminalSize, WrapOptions};
 use super::key::Key;
 use super::menu::{Menu, MenuItem};
+use super::query::Query;
+use super::suggestion_list::SuggestionList;
 use super::terminal::Dialog;
 use crate::print::{BAD, FAINT, STRONG};
 
 /// A form that is being filled in.
 pub(super) struct FormDialog {
-    form: Form,
+    purpose: FormPurpose,
+    fields: Vec<FormField>,
     /// Values by the index of their field; `None` if it is left out.
     values: Vec<Option<Json>>,
+    /// The fields that are asked for one after the other. The others are shown in the review.
+    steps: Vec<usize>,
     stage: Stage,
+    suggestions: SuggestionList,
+}
+
+/// What the form is for.
+enum FormPurpose {
+    /// A server asked for it.
+    Elicitation(Form),
+    /// A call needs it.
+    Arguments(ArgumentContent),
 }
 
 enum Stage {
@@ -34,71 +52,132 @@ enum Stage {
 /// Where to go after a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AfterField {
-    Next,
+    NextStep,
     Review,
+}
+
+/// A problem of the whole content, and the field that it is about.
+pub(super) struct ContentProblem {
+    pub(super) field: Option<usize>,
+    pub(super) text: String,
 }
 
 /// Choices before the first field.
 const START_CHOICES: [&str; 3] = ["Answer", "Decline", "Cancel"];
 
 impl FormDialog {
-    /// Creates a dialog for the form. Values in `given` take precedence over the server's defaults.
+    /// Creates a dialog for an elicitation. Values in `given` take precedence over the server's defaults.
     pub(super) fn new(form: Form, given: &[(String, Json)]) -> Self {
-        let of = |field: &bowline::types::Field| {
+        let of = |field: &Field| {
             let own = given.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
             own.or(field.default.as_ref()).cloned()
         };
-        let values = form.fields.iter().map(of).collect();
-        let mut filling = Self { form, values, stage: Stage::Start(start_menu()) };
+        let values: Vec<Option<Json>> = form.fields.iter().map(of).collect();
+        let fields = form.fields.iter().cloned().map(FormField::elicited).collect();
+        let mut filling = Self {
+            purpose: FormPurpose::Elicitation(form),
+            fields,
+            steps: (0..values.len()).collect(),
+            values,
+            stage: Stage::Start(start_menu()),
+            suggestions: SuggestionList::default(),
+        };
         // There is nothing to fill in, or it has been filled in already.
-        if filling.form.fields.is_empty() || !given.is_empty() {
+        if filling.fields.is_empty() || !given.is_empty() {
             filling.show_review(0);
         }
         filling
     }
 
+    /// Creates a dialog for the arguments of a call. It asks for what is missing or wrong, and shows the rest in
+    /// the review.
+    pub(super) fn for_arguments(
+        fields: Vec<FormField>,
+        content: ArgumentContent,
+        has_suggestions: bool,
+    ) -> Self {
+        let values: Vec<Option<Json>> = fields.iter().map(|field| content.given(field)).collect();
+        let is_step = |at: &usize| match &values[*at] {
+            None => !fields[*at].is_optional,
+            Some(value) => {
+                let editor = FieldEditor::new(&fields[*at], Some(value));
+                editor.value(&fields[*at]).is_err()
+            }
+        };
+        let steps: Vec<usize> = (0..fields.len()).filter(is_step).collect();
+        let mut filling = Self {
+            purpose: FormPurpose::Arguments(content),
+            fields,
+            values,
+            steps,
+            stage: Stage::Start(start_menu()),
+            suggestions: SuggestionList::new(has_suggestions),
+        };
+        match filling.steps.first() {
+            Some(first) => filling.edit_field(*first, AfterField::NextStep),
+            None => filling.show_review(0),
+        }
+        filling
+    }
+
     fn edit_field(&mut self, at: usize, then: AfterField) {
-        let editor = FieldEditor::new(&self.form.fields[at], self.values[at].as_ref());
+        let field = &self.fields[at];
+        let editor = FieldEditor::new(field, self.values[at].as_ref().or(field.default()));
+        self.suggestions.clear();
         self.stage = Stage::Field { at, editor, problem: None, then };
     }
 
     fn show_review(&mut self, at: usize) {
-        let mut items = vec![MenuItem::new(if self.values.is_empty() { "Accept" } else { "Send" })];
-        let fields = self.form.fields.iter().zip(&self.values);
-        items.extend(fields.map(|(field, value)| {
+        let fields = self.fields.iter().zip(&self.values);
+        let rows = fields.map(|(field, value)| {
             let shown = field::format_value(field, value.as_ref());
-            MenuItem::new(format!("{}: {shown}", field::label(field))).more("edit")
-        }));
-        items.push(MenuItem::new("Decline").more("tell the server no"));
-        items.push(MenuItem::new("Cancel").more("dismiss it"));
-        self.stage = Stage::Review { menu: Menu::single_choice(items, at), problem: None };
-    }
-
-    /// Returns the values of all fields as an object.
-    fn content(&self) -> Json {
-        let mut edit = Edit::new();
-        for (field, value) in self.form.fields.iter().zip(&self.values) {
-            if let Some(value) = value {
-                edit = edit.set(&field.name, value);
+            MenuItem::new(format!("{}: {shown}", field.label())).more("edit")
+        });
+        let mut items: Vec<MenuItem> = Vec::new();
+        match &self.purpose {
+            FormPurpose::Elicitation(_) => {
+                items.push(MenuItem::new(if self.values.is_empty() { "Accept" } else { "Send" }));
+                items.extend(rows);
+                items.push(MenuItem::new("Decline").more("tell the server no"));
+                items.push(MenuItem::new("Cancel").more("dismiss it"));
+            }
+            FormPurpose::Arguments(content) => {
+                items.push(MenuItem::new(content.action));
+                items.extend(rows);
+                items.push(MenuItem::new("Cancel").more("send nothing"));
             }
         }
-        edit.apply(None).unwrap_or_else(|_| Json::empty_object())
+        self.stage = Stage::Review { menu: Menu::single_choice(items, at), problem: None };
     }
 
     // EL-07: invalid content is not sent.
     fn send(&mut self) -> Option<ElicitResult> {
-        let content = self.content();
-        let Err(errors) = form::check(&self.form, &content) else {
-            return Some(ElicitResult::Accept(Some(content)));
+        let wrong = match &self.purpose {
+            FormPurpose::Elicitation(form) => {
+                let mut edit = Edit::new();
+                for (field, value) in form.fields.iter().zip(&self.values) {
+                    if let Some(value) = value {
+                        edit = edit.set(&field.name, value);
+                    }
+                }
+                let content = edit.apply(None).unwrap_or_else(|_| Json::empty_object());
+                let Err(errors) = form::check(form, &content) else {
+                    return Some(ElicitResult::Accept(Some(content)));
+                };
+                let wrong = errors.first()?;
+                let field = form.fields.iter().position(|field| *field.name == *wrong.field);
+                ContentProblem { field, text: wrong.problem.clone() }
+            }
+            FormPurpose::Arguments(content) => match content.build(&self.fields, &self.values) {
+                Ok(content) => return Some(ElicitResult::Accept(Some(content))),
+                Err(wrong) => wrong,
+            },
         };
-        let wrong = errors.first()?;
-        let at = self.form.fields.iter().position(|field| *field.name == *wrong.field);
-        let problem = Some(wrong.problem.clone());
-        if let Some(at) = at {
+        if let Some(at) = wrong.field {
             self.edit_field(at, AfterField::Review);
         }
         match &mut self.stage {
-            Stage::Field { problem: told, .. } | Stage::Review { problem: told, .. } => *told = problem,
+            Stage::Field { problem, .. } | Stage::Review { problem, .. } => *problem = Some(wrong.text),
             Stage::Start(_) => {}
         }
         None
@@ -108,15 +187,14 @@ impl FormDialog {
     fn accept_field(&mut self) {
         let Stage::Field { at, editor, problem, then } = &mut self.stage else { return };
         let (at, then) = (*at, *then);
-        let field = &self.form.fields[at];
-        match editor.value(field) {
+        match editor.value(&self.fields[at]) {
             Err(why) => *problem = Some(why),
             Ok(value) => {
                 self.values[at] = value;
-                if then == AfterField::Next && at + 1 < self.values.len() {
-                    self.edit_field(at + 1, AfterField::Next);
-                } else {
-                    self.show_review(if then == AfterField::Review { at + 1 } else { 0 });
+                let next = self.steps.iter().find(|step| **step > at).copied();
+                match next.filter(|_| then == AfterField::NextStep) {
+                    Some(next) => self.edit_field(next, AfterField::NextStep),
+                    None => self.show_review(if then == AfterField::Review { at + 1 } else { 0 }),
                 }
             }
         }
@@ -125,13 +203,41 @@ impl FormDialog {
     /// Goes back to the previous field, and discards the input of this one.
     fn go_back(&mut self) {
         match &self.stage {
-            Stage::Field { at: 0, then: AfterField::Next, .. } => self.stage = Stage::Start(start_menu()),
-            Stage::Field { at, then: AfterField::Next, .. } => self.edit_field(at - 1, AfterField::Next),
-            Stage::Field { at, then: AfterField::Review, .. } => self.show_review(at + 1),
-            Stage::Review { .. } if !self.values.is_empty() => {
-                self.edit_field(self.values.len() - 1, AfterField::Next);
+            Stage::Field { at, then: AfterField::NextStep, .. } => {
+                let before = self.steps.iter().rfind(|step| *step < at).copied();
+                match (before, &self.purpose) {
+                    (Some(before), _) => self.edit_field(before, AfterField::NextStep),
+                    (None, FormPurpose::Elicitation(_)) => self.stage = Stage::Start(start_menu()),
+                    (None, FormPurpose::Arguments(_)) => {}
+                }
             }
-            Stage::Start(_) | Stage::Review { .. } => {}
+            Stage::Field { at, then: AfterField::Review, .. } => self.show_review(at + 1),
+            Stage::Review { .. } => {
+                if let Some(last) = self.steps.last() {
+                    self.edit_field(*last, AfterField::NextStep);
+                }
+            }
+            Stage::Start(_) => {}
+        }
+    }
+
+    fn is_required(&self, field: &FormField) -> bool {
+        match &field.input {
+            FieldInput::Plain(field) => field.required,
+            FieldInput::Choice(..) | FieldInput::Value(_) => !field.is_optional,
+        }
+    }
+
+    /// Completes what has been typed by a suggestion. Returns whether that changed anything.
+    fn complete_text(&mut self) -> bool {
+        let Stage::Field { editor, .. } = &mut self.stage else { return false };
+        let Some(text) = editor.text() else { return false };
+        match self.suggestions.complete(&text) {
+            Some(longer) => {
+                editor.set_text(&longer);
+                true
+            }
+            None => false,
         }
     }
 }
@@ -148,26 +254,32 @@ impl Dialog for FormDialog {
             self.go_back();
             return None;
         }
+        if *key == Key::Tab && self.complete_text() {
+            return None;
+        }
         match &mut self.stage {
             Stage::Start(menu) => match (key, menu.at) {
-                (Key::Enter, 0) => self.edit_field(0, AfterField::Next),
+                (Key::Enter, 0) => self.edit_field(0, AfterField::NextStep),
                 (Key::Enter, 1) => return Some(ElicitResult::Decline),
                 (Key::Enter, _) => return Some(ElicitResult::Cancel),
                 _ => drop(menu.handle_key(key)),
             },
-            Stage::Field { editor, problem, .. } => {
-                if matches!(key, Key::Enter | Key::Tab) {
-                    self.accept_field();
-                } else if editor.handle_key(key) {
-                    *problem = None;
-                }
-            }
+            Stage::Field { editor, problem, .. } => match key {
+                Key::Enter | Key::Tab => self.accept_field(),
+                _ if editor.handle_key(key) => *problem = None,
+                _ => {}
+            },
             Stage::Review { menu, .. } => {
                 let (at, count) = (menu.at, self.values.len());
                 match key {
                     Key::Enter if at == 0 => return self.send(),
                     Key::Enter if at <= count => self.edit_field(at - 1, AfterField::Review),
-                    Key::Enter if at == count + 1 => return Some(ElicitResult::Decline),
+                    Key::Enter if at == count + 1 => {
+                        return Some(match self.purpose {
+                            FormPurpose::Elicitation(_) => ElicitResult::Decline,
+                            FormPurpose::Arguments(_) => ElicitResult::Cancel,
+                        });
+                    }
                     Key::Enter => return Some(ElicitResult::Cancel),
                     _ => drop(menu.handle_key(key)),
                 }
@@ -185,10 +297,12 @@ impl Dialog for FormDialog {
                 picture.push_row(hint("enter chooses, esc cancels"));
             }
             Stage::Field { at, editor, problem, then } => {
-                let field = &self.form.fields[*at];
-                let mark = if field.required { " *" } else { "" };
-                let place = format!("{}/{}  ", at + 1, self.form.fields.len());
-                let heading = Row::new(FAINT, &place).with(STRONG, &field::label(field)).with(BAD, mark);
+                let field = &self.fields[*at];
+                let mark = if self.is_required(field) { " *" } else { "" };
+                let step = self.steps.iter().position(|step| step == at);
+                let place =
+                    step.map(|step| format!("{}/{}  ", step + 1, self.steps.len())).unwrap_or_default();
+                let heading = Row::new(FAINT, &place).with(STRONG, &field.label()).with(BAD, mark);
                 picture.push_row(heading);
                 let wrap = WrapOptions { columns: room.columns, indent: 4, max_rows: room.rows / 4 + 1 };
                 if let Some(description) = field.description() {
@@ -197,14 +311,20 @@ impl Dialog for FormDialog {
                 picture.push_text(FAINT, &field::describe_constraints(field), wrap);
                 let left = room.rows.saturating_sub(picture.rows.len() + 3);
                 editor.draw(&mut picture, TerminalSize { rows: left, ..room });
+                self.suggestions.draw(&mut picture, left.saturating_sub(1));
                 if let Some(problem) = problem {
                     picture.push_text(BAD, problem, problem_wrap);
                 }
                 let back = if *then == AfterField::Review { "back to the review" } else { "goes back" };
-                picture.push_row(hint(&format!("{}, shift-tab {back}, esc cancels", editor.key_hint())));
+                let tab = if self.suggestions.is_empty() { "" } else { "tab completes, " };
+                picture.push_row(hint(&format!("{tab}{}, shift-tab {back}, esc cancels", editor.key_hint())));
             }
             Stage::Review { menu, problem } => {
-                picture.push_row(Row::new(STRONG, "Your answer"));
+                let title = match self.purpose {
+                    FormPurpose::Elicitation(_) => "Your answer",
+                    FormPurpose::Arguments(_) => "The arguments",
+                };
+                picture.push_row(Row::new(STRONG, title));
                 picture.rows.extend(menu.rows(room.rows.saturating_sub(4)));
                 if let Some(problem) = problem {
                     picture.push_text(BAD, problem, problem_wrap);
@@ -213,6 +333,26 @@ impl Dialog for FormDialog {
             }
         }
         picture
+    }
+
+    fn take_query(&mut self) -> Option<Query> {
+        let Stage::Field { at, editor, .. } = &self.stage else { return None };
+        let text = editor.text()?;
+        let field = self.fields[*at].path.join(".");
+        if !self.suggestions.is_news(&field, &text) {
+            return None;
+        }
+        let others = self.fields.iter().zip(&self.values).enumerate().filter(|(other, _)| other != at);
+        let context: BTreeMap<String, String> = others
+            .filter_map(|(_, (field, value))| {
+                Some((field.path.join("."), field::value_text(Some(value.as_ref()?))))
+            })
+            .collect();
+        Some(Query { field, text, context })
+    }
+
+    fn handle_suggestions(&mut self, found: Vec<String>) {
+        self.suggestions.set(found);
     }
 }
 

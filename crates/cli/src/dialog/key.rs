@@ -14,6 +14,8 @@ pub(super) enum Key {
     Escape,
     /// Ctrl-C.
     Interrupt,
+    /// Ctrl-D: there is no more input.
+    EndOfInput,
     Tab,
     BackTab,
     Up,
@@ -28,6 +30,14 @@ pub(super) enum Key {
     CutWord,
     /// Deletes everything before the cursor.
     CutLine,
+    /// Deletes everything after the cursor.
+    CutRest,
+    /// Moves to the beginning of the word.
+    WordLeft,
+    /// Moves to the end of the word.
+    WordRight,
+    /// Clears the screen.
+    ClearScreen,
     /// The window was resized.
     Resized,
 }
@@ -47,17 +57,32 @@ impl Key {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Some(Self::Interrupt),
-                // Ctrl-D ends the input: there will be no answer.
-                KeyCode::Char('d') => Some(Self::Escape),
+                KeyCode::Char('d') => Some(Self::EndOfInput),
+                // Enter, if it was pressed before the terminal was in raw mode.
+                KeyCode::Char('j') => Some(Self::Enter),
                 KeyCode::Char('a') => Some(Self::Home),
                 KeyCode::Char('e') => Some(Self::End),
                 KeyCode::Char('h') => Some(Self::Backspace),
                 KeyCode::Char('w') => Some(Self::CutWord),
                 KeyCode::Char('u') => Some(Self::CutLine),
+                KeyCode::Char('k') => Some(Self::CutRest),
+                KeyCode::Char('l') => Some(Self::ClearScreen),
+                KeyCode::Char('b') => Some(Self::Left),
+                KeyCode::Char('f') => Some(Self::Right),
+                KeyCode::Left => Some(Self::WordLeft),
+                KeyCode::Right => Some(Self::WordRight),
                 KeyCode::Char('n') => Some(Self::Down),
                 KeyCode::Char('p') => Some(Self::Up),
                 _ => None,
             };
+        }
+        if key.modifiers.contains(KeyModifiers::ALT) {
+            match key.code {
+                KeyCode::Char('b') | KeyCode::Left => return Some(Self::WordLeft),
+                KeyCode::Char('f') | KeyCode::Right => return Some(Self::WordRight),
+                KeyCode::Backspace => return Some(Self::CutWord),
+                _ => {}
+            }
         }
         match key.code {
             KeyCode::Char(typed) => Some(Self::Char(typed)),

@@ -25,6 +25,19 @@ impl LineEditor {
         self.chars.iter().collect()
     }
 
+    /// Returns the text before the cursor.
+    pub(super) fn text_before_cursor(&self) -> String {
+        self.chars[..self.cursor].iter().collect()
+    }
+
+    /// Replaces the last `count` characters before the cursor.
+    pub(super) fn replace_before_cursor(&mut self, count: usize, text: &str) {
+        let begin = self.cursor.saturating_sub(count);
+        self.chars.drain(begin..self.cursor);
+        self.cursor = begin;
+        text.chars().for_each(|c| self.insert(c));
+    }
+
     /// Handles a key, and returns whether the line used it.
     pub(super) fn handle_key(&mut self, key: &Key) -> bool {
         match key {
@@ -49,6 +62,18 @@ impl LineEditor {
             Key::CutLine => {
                 self.chars.drain(..self.cursor);
                 self.cursor = 0;
+            }
+            Key::CutRest => self.chars.truncate(self.cursor),
+            Key::WordLeft => {
+                let before = &self.chars[..self.cursor];
+                let end = before.iter().rposition(|c| !c.is_whitespace()).map_or(0, |at| at + 1);
+                self.cursor = before[..end].iter().rposition(|c| c.is_whitespace()).map_or(0, |at| at + 1);
+            }
+            Key::WordRight => {
+                let after = &self.chars[self.cursor..];
+                let begin = after.iter().position(|c| !c.is_whitespace()).unwrap_or(after.len());
+                let length = after[begin..].iter().position(|c| c.is_whitespace());
+                self.cursor += length.map_or(after.len(), |length| begin + length);
             }
             Key::Left => self.cursor = self.cursor.saturating_sub(1),
             Key::Right => self.cursor = (self.cursor + 1).min(self.chars.len()),
@@ -114,6 +139,12 @@ mod tests {
         assert_eq!(typed(&mut line, &[Key::Right, Key::Backspace, Key::Left, Key::Backspace]), "Kots are ok");
         assert_eq!(typed(&mut line, &[Key::End, Key::CutWord, Key::CutWord]), "Kots ");
         assert_eq!(typed(&mut line, &[Key::CutLine, Key::CutWord, Key::Backspace, Key::Delete]), "");
+        let mut line = LineEditor::new("one  two three");
+        assert_eq!(typed(&mut line, &[Key::WordLeft, Key::WordLeft, Key::Char('X')]), "one  Xtwo three");
+        assert_eq!(line.text_before_cursor(), "one  X");
+        assert_eq!(typed(&mut line, &[Key::WordRight, Key::CutRest, Key::WordRight]), "one  Xtwo");
+        line.replace_before_cursor(4, "2");
+        assert_eq!((line.text(), line.text_before_cursor()), ("one  2".to_owned(), "one  2".to_owned()));
         assert!(!line.handle_key(&Key::Enter) && !line.handle_key(&Key::Up));
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, Read as _};
 
 /// Reads the next line of stdin, trimmed. Returns
 /// `None` at the end of input.
-pub(crate) async fn read_line() -> Option<String> {
+pub(super) async fn read_line() -> Option<String> {
     let read = || {
         let mut line = String::new();
         let count = io::stdin().lock().take(MAX_LINE_BYTES).read_line(&mut line).ok()?;

@@ -5,18 +5,21 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use crossterm::event::EventStream;
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
-use futures_util::StreamExt as _;
+use futures_util::future::Fuse;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{Frame, Row, TerminalSize};
 use super::key::Key;
-use crate::print::output_hold::OutputHold;
+use super::query::Query;
+use crate::print::output_hold::{OutputHold, wait_for_held_text};
 use crate::print::{stderr, window_size};
 
 /// A question as a state machine that keys change.
@@ -29,15 +32,46 @@ pub(super) trait Dialog {
 
     /// Draws the current state.
     fn draw(&self, room: TerminalSize) -> Frame;
+
+    /// Handles Ctrl-C, and returns whether the dialog goes on.
+    fn handle_interrupt(&mut self) -> bool {
+        false
+    }
+
+    /// Handles Ctrl-D: there is no more input, so most dialogs are dismissed.
+    fn handle_end_of_input(&mut self) -> Option<Self::Output> {
+        self.handle_key(&Key::Escape)
+    }
+
+    /// Takes what the dialog wants to be suggested since the last key. A new query replaces one that has
+    /// no suggestions yet.
+    fn take_query(&mut self) -> Option<Query> {
+        None
+    }
+
+    /// Handles the suggestions for the latest query.
+    fn handle_suggestions(&mut self, _: Vec<String>) {}
+}
+
+/// What becomes of other output while a dialog is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OutputPolicy {
+    /// It is written when the dialog ends.
+    HoldBack,
+    /// It is written above the dialog.
+    ShowAbove,
 }
 
 /// The terminal, which shows one dialog at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Terminal {
     color: bool,
     dialog_lock: Mutex<()>,
     interrupted: Notify,
+    /// Canceled when no more dialogs are to be shown.
     dismissed: CancellationToken,
+    /// Canceled when the dialogs that are open or waiting now are dismissed; a child of `dismissed`.
+    current: parking_lot::Mutex<CancellationToken>,
 }
 
 /// Why no dialog can be shown.
@@ -77,7 +111,12 @@ impl Terminal {
         match io::stdin().is_terminal() && io::stderr().is_terminal() {
             false => Err(TerminalUnavailable::NoTerminal),
             true if dumb => Err(TerminalUnavailable::Dumb),
-            true => Ok(Self { color, ..Self::default() }),
+            true => {
+                let dismissed = CancellationToken::new();
+                let current = parking_lot::Mutex::new(dismissed.child_token());
+                let (dialog_lock, interrupted) = (Mutex::default(), Notify::new());
+                Ok(Self { color, dialog_lock, interrupted, dismissed, current })
+            }
         }
     }
 
@@ -85,7 +124,38 @@ impl Terminal {
     ///
     /// Ctrl-C is passed on as an interrupt, without an answer. Dropping the future erases the
     /// dialog.
-    pub(super) async fn ask<D: Dialog>(&self, heading: &[Row], mut dialog: D) -> Result<D::Output, NoAnswer> {
+    pub(super) async fn ask<D: Dialog>(&self, heading: &[Row], dialog: D) -> Result<D::Output, NoAnswer> {
+        self.ask_with_suggestions(heading, dialog, |_| std::future::ready(Vec::new())).await
+    }
+
+    /// Like [`Terminal::ask`], with suggestions for what the dialog queries.
+    pub(super) async fn ask_with_suggestions<D: Dialog, F: Future<Output = Vec<String>>>(
+        &self,
+        heading: &[Row],
+        dialog: D,
+        suggest: impl Fn(Query) -> F,
+    ) -> Result<D::Output, NoAnswer> {
+        self.run(heading, dialog, suggest, OutputPolicy::HoldBack).await
+    }
+
+    /// Shows a prompt for a command. Keys that were typed before belong to it, and other output appears
+    /// above it.
+    pub(super) async fn prompt<D: Dialog, F: Future<Output = Vec<String>>>(
+        &self,
+        dialog: D,
+        suggest: impl Fn(Query) -> F,
+    ) -> Result<D::Output, NoAnswer> {
+        self.run(&[], dialog, suggest, OutputPolicy::ShowAbove).await
+    }
+
+    async fn run<D: Dialog, F: Future<Output = Vec<String>>>(
+        &self,
+        heading: &[Row],
+        mut dialog: D,
+        suggest: impl Fn(Query) -> F,
+        output: OutputPolicy,
+    ) -> Result<D::Output, NoAnswer> {
+        let dismissed = self.current.lock().clone();
         // One dialog at a time: two questions at once could not be told apart.
         let floor = self.dialog_lock.lock().await;
         // Created before anything is read. The thread of a stream that was just dropped is woken to
@@ -93,23 +163,44 @@ impl Terminal {
         // and then the new stream waits for a key.
         let mut events = EventStream::new();
         let mut stage = RawTerminal::enter(self.color).map_err(|_| NoAnswer)?;
-        discard_early_keys(&mut events).await;
+        if output == OutputPolicy::HoldBack {
+            discard_early_keys(&mut events).await;
+        }
         stage.print_heading(heading);
+        let mut suggestions = pin!(Fuse::terminated());
         let answer = loop {
             stage.draw(&dialog.draw(dialog_size()));
+            if let Some(query) = dialog.take_query() {
+                suggestions.set(suggest(query).fuse());
+            }
             let event = tokio::select! {
                 event = events.next() => event,
-                () = self.dismissed.cancelled() => break Err(NoAnswer),
+                found = &mut suggestions => {
+                    dialog.handle_suggestions(found);
+                    continue;
+                }
+                () = wait_for_held_text(), if output == OutputPolicy::ShowAbove => {
+                    stage.write_held_output();
+                    continue;
+                }
+                () = dismissed.cancelled() => break Err(NoAnswer),
             };
             let Some(Ok(event)) = event else { break Err(NoAnswer) };
             match Key::from_event(event) {
+                Some(Key::Interrupt) if dialog.handle_interrupt() => {}
                 Some(Key::Interrupt) => {
                     drop((events, stage, floor));
                     self.interrupted.notify_one();
                     // The call is about to be canceled, and no answer must be sent before that.
-                    self.dismissed.cancelled().await;
+                    dismissed.cancelled().await;
                     return Err(NoAnswer);
                 }
+                Some(Key::EndOfInput) => {
+                    if let Some(answer) = dialog.handle_end_of_input() {
+                        break Ok(answer);
+                    }
+                }
+                Some(Key::ClearScreen) if output == OutputPolicy::ShowAbove => stage.clear_screen(),
                 Some(key) => {
                     if let Some(answer) = dialog.handle_key(&key) {
                         break Ok(answer);
@@ -136,9 +227,20 @@ impl Terminal {
         self.interrupted.notified().await;
     }
 
-    /// Dismisses the current dialog, and waits until the terminal is restored.
+    /// Dismisses the current dialog, and all that are still to come, and waits until the terminal is restored.
     pub(super) async fn dismiss(&self) {
         self.dismissed.cancel();
+        self.wait_until_free().await;
+    }
+
+    /// Dismisses the current dialog and those that wait for it, and waits until the terminal is restored.
+    pub(super) async fn dismiss_current(&self) {
+        let next = self.dismissed.child_token();
+        std::mem::replace(&mut *self.current.lock(), next).cancel();
+        self.wait_until_free().await;
+    }
+
+    async fn wait_until_free(&self) {
         let _ = tokio::time::timeout(DISMISS_TIMEOUT, self.dialog_lock.lock()).await;
     }
 }
@@ -172,7 +274,7 @@ struct RawTerminal {
     color: bool,
     /// Widths of the drawn rows above the one with the cursor.
     widths_above_cursor: Vec<usize>,
-    _output_hold: OutputHold,
+    output_hold: OutputHold,
 }
 
 /// More pending keys are not from a person.
@@ -185,7 +287,7 @@ impl RawTerminal {
     fn enter(color: bool) -> io::Result<Self> {
         let curtain = stderr::hold_output();
         enable_raw_mode()?;
-        let stage = Self { color, widths_above_cursor: Vec::new(), _output_hold: curtain };
+        let stage = Self { color, widths_above_cursor: Vec::new(), output_hold: curtain };
         write(ENTER_SEQUENCE);
         Ok(stage)
     }
@@ -194,6 +296,18 @@ impl RawTerminal {
         let columns = dialog_size().columns;
         let text: String = rows.iter().map(|row| row.render(columns, self.color) + "\r\n").collect();
         write(&text);
+    }
+
+    /// Writes output that was held back, in place of the frame, which has to be drawn again.
+    fn write_held_output(&mut self) {
+        write(&self.move_to_top(dialog_size().columns));
+        self.widths_above_cursor.clear();
+        self.output_hold.write_held();
+    }
+
+    fn clear_screen(&mut self) {
+        write("\x1b[2J\x1b[H");
+        self.widths_above_cursor.clear();
     }
 
     fn draw(&mut self, picture: &Frame) {

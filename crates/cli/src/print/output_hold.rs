@@ -1,11 +1,13 @@
 //! Holds back output to the terminal while a dialog is open. Notes and logs are written when it
-//! ends; a progress bar is erased and comes back by itself.
+//! ends, or above it where a prompt waits for a command; a progress bar is erased and comes back by
+//! itself.
 
 use std::io::{self, Write as _};
 
 use anstream::ColorChoice;
 use indicatif::TermLike;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
 
 use super::window_size::window_size;
 
@@ -19,6 +21,9 @@ pub(crate) struct OutputHold {
 /// The one state of the process, as there is one terminal.
 static OUTPUT_STATE: Mutex<OutputState> =
     Mutex::new(OutputState { held: None, bar_visible: false, dropped: 0 });
+
+/// Notified when a text is held back.
+static HELD_TEXT: Notify = Notify::const_new();
 
 struct OutputState {
     /// Texts that are held back, while a dialog is open.
@@ -56,6 +61,49 @@ impl OutputHold {
         stage.held.get_or_insert_default();
         Self { write_stderr }
     }
+
+    /// Writes what was held back so far to a terminal in raw mode. The caller has erased the dialog, and
+    /// draws it again below.
+    pub(crate) fn write_held(&self) {
+        let mut stage = lock_state();
+        let held = stage.held.as_mut().map(std::mem::take).unwrap_or_default();
+        let lost = std::mem::take(&mut stage.dropped);
+        drop(stage);
+        for HeldText { stream, text, color } in held {
+            let text = text.replace('\n', "\r\n");
+            // A terminal that is gone needs no output.
+            let _ = match stream {
+                Stream::Stderr => write_to(anstream::AutoStream::new(io::stderr().lock(), color), &text),
+                Stream::Stdout => write_to(anstream::AutoStream::new(io::stdout().lock(), color), &text),
+            };
+        }
+        if lost > 0 {
+            write_bar(&format!("note: {lost} more notes were dropped\r\n"));
+        }
+    }
+}
+
+/// Waits until a text is held back. Dropping the future loses nothing.
+pub(crate) async fn wait_for_held_text() {
+    HELD_TEXT.notified().await;
+}
+
+fn write_to(mut stream: impl io::Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
+}
+
+/// Runs `write`, which writes whole lines to the terminal, with the progress bar erased.
+pub(super) fn with_bar_erased<T>(write: impl FnOnce() -> T) -> T {
+    let mut stage = lock_state();
+    // Without a bar, a reader that does not read must block nobody else.
+    if !std::mem::take(&mut stage.bar_visible) {
+        drop(stage);
+        return write();
+    }
+    // The bar cannot be drawn in between, since it needs the lock too.
+    write_bar(CLEAR_LINE);
+    write()
 }
 
 impl Drop for OutputHold {
@@ -90,6 +138,7 @@ pub(super) fn hold_back(to: Stream, text: &str, color: ColorChoice) -> bool {
     } else {
         stage.dropped += 1;
     }
+    HELD_TEXT.notify_one();
     true
 }
 

@@ -7,9 +7,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Printer, escape, output_hold};
 
-/// A progress bar, which is hidden if stderr cannot be animated.
-#[derive(Clone)]
+/// A progress bar, which is hidden if stderr cannot be animated. Dropping it erases it.
 pub(crate) struct Bar(ProgressBar);
+
+/// Updates a bar from another task.
+#[derive(Clone)]
+pub(crate) struct BarUpdater(ProgressBar);
 
 impl Bar {
     /// Shows a spinner until the server reports progress.
@@ -26,10 +29,32 @@ impl Bar {
         Self(bar)
     }
 
+    /// Returns what shows progress on this bar.
+    pub(crate) fn updater(&self) -> BarUpdater {
+        BarUpdater(self.0.clone())
+    }
+
+    /// Erases the bar.
+    pub(crate) fn finish(&self) {
+        if !self.0.is_finished() {
+            self.0.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        // A call that is interrupted must leave nothing on the screen.
+        self.finish();
+    }
+}
+
+impl BarUpdater {
     /// Shows the reported progress. It is called from the task that reads the connection.
     pub(crate) fn update(&self, progress: &Progress) {
         let bar = &self.0;
-        if bar.is_hidden() {
+        // Progress may still come when the call is over.
+        if bar.is_hidden() || bar.is_finished() {
             return;
         }
         if let Some(permille) = permille(progress) {
@@ -44,11 +69,6 @@ impl Bar {
         } else if progress.total.is_none() {
             bar.set_message(format!("{}", progress.progress));
         }
-    }
-
-    /// Erases the bar.
-    pub(crate) fn finish(&self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anstream::{AutoStream, ColorChoice};
 use parking_lot::{Condvar, Mutex};
 
-use super::output_hold::{OutputHold, Stream, hold_back};
+use super::output_hold::{OutputHold, Stream, hold_back, with_bar_erased};
 
 /// Queue of the writer thread, once there is one.
 static WRITER_QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -85,9 +85,11 @@ fn write_now(text: &str, color: ColorChoice) {
         return;
     }
     enforce_limit();
-    let mut err = AutoStream::new(io::stderr().lock(), color);
-    let _ = err.write_all(text.as_bytes());
-    let _ = err.flush();
+    with_bar_erased(|| {
+        let mut err = AutoStream::new(io::stderr().lock(), color);
+        let _ = err.write_all(text.as_bytes());
+        let _ = err.flush();
+    });
 }
 
 #[derive(Default)]

@@ -72,7 +72,23 @@ impl StructuredContent {
 fn block_equals(block: &Content, value: &Value) -> bool {
     let Content::Text(block) = block else { return false };
     let text = block.text.get();
-    value.as_str() == Some(&*text) || serde_json::from_str::<Value>(&text).is_ok_and(|said| said == *value)
+    value.as_str() == Some(&*text)
+        || serde_json::from_str::<Value>(&text).is_ok_and(|said| is_same_json(&said, value))
+}
+
+/// Whether two values are the same JSON: a number is the same however it is written.
+fn is_same_json(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_json(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_in_other = |(name, value)| other.get(name).is_some_and(|other| is_same_json(value, other));
+            one.len() == other.len() && one.iter().all(is_in_other)
+        }
+        _ => one == other,
+    }
 }
 
 /// Renders a table from a list of objects with few members, or from an object that holds only such
@@ -211,6 +227,8 @@ mod tests {
     fn repeated_text_is_detected() {
         let plain = of(r#"{"a": 1.0}"#, &[]);
         assert!(plain.is_repeated_by(&text("{ \"a\":1.0 }")));
+        assert!(plain.is_repeated_by(&text("{\"a\": 1}")), "a number is the same however it is written");
+        assert!(!plain.is_repeated_by(&text("{\"a\":1,\"b\":null}")));
         assert!(!plain.is_repeated_by(&text("{\"a\":2}")));
         assert!(!plain.is_repeated_by(&text("a is 1")));
         // TL-05: whatever the value is.

@@ -49,6 +49,15 @@ impl PositionalArgs {
         self.rest.next()
     }
 
+    /// Removes a word from those that remain, and returns whether it was there.
+    pub(crate) fn take_word(&mut self, word: &str) -> bool {
+        let before = self.rest.len();
+        let rest: Vec<String> = self.rest.by_ref().filter(|other| other != word).collect();
+        let found = rest.len() < before;
+        self.rest = rest.into_iter();
+        found
+    }
+
     /// Returns the remaining words, each of which must be `key=value`.
     pub(crate) fn into_pairs(self) -> Outcome<Vec<String>> {
         let stray = self.rest.as_slice().iter().find(|word| !word.contains('='));

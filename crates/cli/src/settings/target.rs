@@ -15,16 +15,18 @@ impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
     pub(crate) fn resolve_server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
         let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
-        let mut server = match (name, command.split_first()) {
-            (_, Some((program, rest))) => {
+        let named = name.and_then(|name| self.named_server(name));
+        let mut server = match (named, name, command.split_first()) {
+            (_, _, Some((program, rest))) => {
                 let server = Server::stdio(file_name(program), program).args(rest).build();
                 self.add_common_hooks(
                     server.map_err(|why| invalid_value_failure("the command cannot be used", &why))?,
                 )
             }
-            (Some(url), None) if url.contains("://") => self.add_common_hooks(server_from_url(url)?),
-            (Some(name), None) => self.configured_server(name)?,
-            (None, None) => return Err(Failure::usage("SERVER is missing")),
+            (Some(named), _, None) => named.clone(),
+            (None, Some(url), None) if url.contains("://") => self.add_common_hooks(server_from_url(url)?),
+            (None, Some(name), None) => self.configured_server(name)?,
+            (None, None, None) => return Err(Failure::usage("SERVER is missing")),
         };
         for header in headers {
             let (name, value) = split_pair(&header, ':', "-H 'Name: value'")?;
@@ -51,6 +53,11 @@ impl Settings {
             });
         }
         Ok(server)
+    }
+
+    /// Returns the server that a prompt was started with, by the word that its commands have for it.
+    fn named_server(&self, word: &str) -> Option<&Server> {
+        self.kept_sessions.as_ref()?.named_server(word)
     }
 
     /// Resolves the server of a verb that takes nothing else, and returns it with the name that was

@@ -5,8 +5,8 @@ _bowline() {
     local line word
     while IFS= read -r line; do
         word=${line%%$'\t'*}
-        # A value is still to come.
-        if [[ $word == *= ]]; then
+        # A value or the rest of a path is still to come.
+        if [[ $word == *[=/] ]]; then
             begun+=("$word")
             shown_begun+=("${line/$'\t'/  -- }")
         else

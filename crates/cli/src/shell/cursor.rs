@@ -103,7 +103,7 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
         ("status" | "watch" | "logout" | "export" | "remove" | "enable" | "disable", _) => WordKind::Server,
         (
             "tools" | "resources" | "templates" | "prompts" | "ping" | "info" | "logs" | "connect" | "call"
-            | "read" | "prompt" | "complete" | "tasks" | "login",
+            | "read" | "prompt" | "complete" | "tasks" | "login" | "repl",
             [],
         ) => WordKind::Server,
         ("call" | "tools", [server]) => WordKind::Tool { server },
@@ -197,7 +197,7 @@ mod tests {
     use crate::args::Cli;
 
     fn at<T>(line: &str, look: impl FnOnce(CursorContext<'_>) -> T) -> T {
-        let words = super::super::command_line::split_words(line);
+        let words = super::super::command_line::split_words(line).words;
         let (typed, before) = words.split_last().unwrap();
         look(locate_cursor(&Cli::command(), before, typed))
     }

@@ -22,6 +22,27 @@ pub(crate) struct ServerNames {
     pub(crate) templates: Vec<NameRecord>,
 }
 
+/// A kind of what servers offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl ServerNames {
+    /// Returns the names of one kind.
+    pub(crate) fn into_records(self, kind: NameKind) -> Vec<NameRecord> {
+        match kind {
+            NameKind::Tools => self.tools,
+            NameKind::Prompts => self.prompts,
+            NameKind::Resources => self.resources,
+            NameKind::Templates => self.templates,
+        }
+    }
+}
+
 /// A remembered tool, prompt, resource or template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -110,7 +131,7 @@ pub(crate) fn bounded_records(all: impl Iterator<Item = NameRecord>) -> Vec<Name
 }
 
 /// Returns the configured servers. Unreadable files contribute none.
-pub(super) fn server_candidates(settings: &Settings) -> Vec<Candidate> {
+pub(crate) fn server_candidates(settings: &Settings) -> Vec<Candidate> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
     let own = layers.server_names();

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bowline::{Client, Reference};
 
-use super::Candidate;
 use crate::args::TargetArgs;
 use crate::session;
 use crate::settings::Settings;
@@ -21,11 +20,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 pub(super) async fn suggest_values(
     settings: &Settings,
     server: &str,
-    prompt: &str,
-    argument: &str,
-    value: &str,
-    given: &[(&str, &str)],
-) -> Vec<Candidate> {
+    query: PromptValueQuery<'_>,
+) -> Vec<String> {
     // A URL may still be incomplete, so it is not contacted.
     if server.contains("://") {
         return Vec::new();
@@ -34,29 +30,39 @@ pub(super) async fn suggest_values(
         return Vec::new();
     };
     server.hooks.clear();
-    let context: BTreeMap<String, String> =
-        given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let auth = settings.auth(&server);
     let Ok(client) = session::client_builder(server, &settings.folders(), auth).open() else {
         return Vec::new();
     };
-    let asked = fetch_values(&client, prompt, argument, value, &context);
+    let asked = async {
+        if client.ready().await.is_err() {
+            return Vec::new();
+        }
+        query.fetch(&client).await
+    };
     let values = tokio::time::timeout(COMPLETION_TIMEOUT, asked).await.unwrap_or_default();
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
-    let whole = |value: Box<str>| Candidate { value: format!("{argument}={value}"), about: String::new() };
-    values.into_iter().map(whole).collect()
+    values
 }
 
-async fn fetch_values(
-    client: &Client,
-    prompt: &str,
-    argument: &str,
-    value: &str,
-    context: &BTreeMap<String, String>,
-) -> Vec<Box<str>> {
-    if client.ready().await.is_err() {
-        return Vec::new();
+/// A question for the values of a prompt argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PromptValueQuery<'a> {
+    pub(crate) prompt: &'a str,
+    pub(crate) argument: &'a str,
+    /// What has been typed of the value.
+    pub(crate) value: &'a str,
+    /// The other arguments.
+    pub(crate) given: &'a [(&'a str, &'a str)],
+}
+
+impl PromptValueQuery<'_> {
+    /// Asks a server that is connected.
+    pub(crate) async fn fetch(&self, client: &Client) -> Vec<String> {
+        let context: BTreeMap<String, String> =
+            self.given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let reference = Reference::Prompt(self.prompt);
+        let found = client.complete(&reference, self.argument, self.value, &context).await;
+        found.map(|found| found.values.into_iter().map(String::from).collect()).unwrap_or_default()
     }
-    let found = client.complete(&Reference::Prompt(prompt), argument, value, context).await;
-    found.map(|found| found.values).unwrap_or_default()
 }

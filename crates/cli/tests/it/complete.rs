@@ -8,7 +8,7 @@ use crate::context::{Context, snapshot, toml_path};
 fn script() -> Script {
     testkit::server()
         .tool(Tool::named("search").schema(json!({"type": "object", "properties": {
-            "query": {"enum": ["bowline", "sheet bend", "hitch"]}, "limit": {},
+            "query": {"enum": ["bowline", "sheet bend", "hitch"]}, "limit": {}, "deep": {"type": "boolean"},
         }})))
         .tool("$(reboot)")
         .prompt_json(
@@ -91,13 +91,19 @@ async fn shell_completion_of_names_asks_no_server() {
     server.clear_received();
     // Names with characters that a shell would interpret are not offered.
     assert_eq!(complete_line(&context, &["call", "rope", ""]), ["search"]);
-    assert_eq!(complete_line(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "limit=5", ""]), ["deep=", "query="]);
     // A value with a space would be two words for a shell.
     assert_eq!(
         complete_line(&context, &["call", "rope", "search", "query="]),
         ["query=bowline", "query=hitch"]
     );
     assert_eq!(complete_line(&context, &["call", "rope", "search", "query=h"]), ["query=hitch"]);
+    // Booleans are completed as well; what follows `:=` is JSON.
+    let flag = ["call", "rope", "search", "deep="];
+    assert_eq!(complete_line(&context, &flag), ["deep=true", "deep=false"]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "deep:=t"]), ["deep:=true"]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "query:="]), [""; 0]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "deep:=true", "d"]), [""; 0]);
     assert_eq!(complete_line(&context, &["tools", "rope", "s"]), ["search"]);
     assert_eq!(complete_line(&context, &["prompt", "rope", ""]), ["visit"]);
     assert_eq!(complete_line(&context, &["prompt", "rope", "visit", "c"]), ["country=", "city="]);
@@ -164,36 +170,8 @@ async fn bash_completes_words() {
     assert_eq!(complete("bowline call rope search q"), ["query="]);
     assert_eq!(complete("bowline tools --protocol=le"), ["legacy"]);
     assert_eq!(complete("bowline read rope file:///kn"), ["///knots.txt"]);
-}
-
-// CP-03, PM-02: a person is asked for missing arguments, with suggestions; known ones are not asked
-// for again.
-#[cfg(unix)]
-#[tokio::test]
-async fn a_person_is_asked_for_what_a_prompt_needs() {
-    use crate::pty::{ENTER, Person};
-    let context = Context::new();
-    let prompt = json!({"name": "visit", "arguments": [
-        {"name": "country", "required": true, "description": "where\u{1b}[2J to"},
-        {"name": "city", "required": true},
-        {"name": "pace"},
-    ]});
-    let says = json!([{"role": "user", "content": {"type": "text", "text": "Go to {city}"}}]);
-    let server = testkit::server()
-        .prompt_json(prompt, says)
-        .completes(Completion::prompt("visit", "country", &["Norway", "Nepal"]))
-        .completes(Completion::prompt("visit", "city", &["Oslo"]).given("country", "Norway"))
-        .run()
-        .await;
-    let mut person = Person::sits_at(context.bowline(["prompt", &server.url(), "visit"]));
-    let screen = person.sees("country> ");
-    assert!(screen.contains("`visit` needs country: where\\u{1b}[2J to"), "{screen}");
-    assert!(screen.contains("suggested: Norway, Nepal"), "{screen}");
-    person.answers(&format!("No?{ENTER}"), "suggested: Norway\n");
-    person.answers(&format!("Norway{ENTER}"), "suggested: Oslo");
-    person.sees("city> ");
-    person.presses(&format!("Oslo{ENTER}"));
-    let end = person.leaves();
-    assert_eq!((end.code, &*end.stdout), (0, "user:\nGo to Oslo\n"), "{}", end.screen);
-    assert_eq!(server.count("completion/complete"), 3);
+    // Bash cuts the word at `=` and `@`.
+    assert_eq!(complete("bowline call rope search limit=@be"), ["below/"]);
+    context.write("project/below/note.json", "1");
+    assert_eq!(complete("bowline call rope search limit:=@below/n"), ["below/note.json"]);
 }

@@ -22,6 +22,7 @@ fn help_in_short() {
       tasks        Look at the tasks that calls became: list, wait, cancel
       read         Read a resource
       prompt       Expand a prompt
+      repl         Call tools at a prompt that stays connected
       complete     Ask a server to complete an argument
       logs         Print what a server logs, as it comes
       ping         Measure how fast a server answers
@@ -255,16 +256,20 @@ fn help_of_call() {
       key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
                      arrays and objects are read as JSON where the schema asks for them
       key=@path      the text of a file; key=@- that of stdin
-      key:=json      JSON, whatever the schema says
+      key:=json      JSON, whatever the schema says; key:=@path the JSON in a file
       --args '{…}'   all at once; key=value is laid over it
       --json '{…}'   the same as --args; --json without an object prints the result as JSON
-      --file -       the object from stdin, or from a file
+      -              the object from stdin; --file PATH that in a file
+
+    At a terminal, what the tool requires and was not given is asked for in a form. Nothing is sent
+    before you have seen all of it.
 
     Examples:
       bowline call files search query=knots limit=5
+      bowline call files search
       bowline call media transcode file=a.mov --task     # then: bowline tasks media
       bowline call https://mcp.example.com/mcp add --json '{"a": 1, "b": 2}'
-      echo '{"a": 1, "b": 2}' | bowline call math add --file - --output json
+      echo '{"a": 1, "b": 2}' | bowline call math add - --output json
       bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything
     --- stderr
     ---

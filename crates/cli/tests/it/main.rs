@@ -5,6 +5,8 @@ mod add_registry;
 #[cfg(unix)]
 mod add_terminal;
 #[cfg(unix)]
+mod argument_form;
+#[cfg(unix)]
 mod browser;
 mod call;
 mod canaries;
@@ -46,6 +48,8 @@ mod ps;
 mod pty;
 mod read;
 mod redact;
+#[cfg(unix)]
+mod repl;
 #[cfg(unix)]
 mod resources;
 mod serve;

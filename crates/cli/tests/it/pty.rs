@@ -96,8 +96,13 @@ struct ScreenState {
 }
 
 impl Person {
-    pub(crate) fn sits_at(mut command: Command) -> Self {
-        let pty = Pty::open(40, 100);
+    pub(crate) fn sits_at(command: Command) -> Self {
+        Self::sits_at_columns(100, command)
+    }
+
+    /// Sits at a terminal of this many columns.
+    pub(crate) fn sits_at_columns(columns: u16, mut command: Command) -> Self {
+        let pty = Pty::open(40, columns);
         let before = Pty::modes(&pty.slave);
         let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         if !command.has_env("TERM") {
@@ -109,7 +114,7 @@ impl Person {
         // Our copies of the terminal must be closed, or it would never reach its end.
         drop(command);
         let seen = Arc::new(ScreenState {
-            screen: Mutex::new(vt100::Parser::new(40, 100, 1000)),
+            screen: Mutex::new(vt100::Parser::new(40, columns, 1000)),
             changed: Condvar::new(),
         });
         let master = pty.master;

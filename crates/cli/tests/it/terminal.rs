@@ -112,3 +112,29 @@ async fn errors_are_harmless_in_json_too() {
     assert!(!shown.contains(['\u{9b}', '\u{202e}']), "{shown:?}");
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["error"]["code"], -32603);
 }
+
+/// Returns the screen after this output.
+fn screen_after(output: &str) -> Vec<String> {
+    let mut parser = vt100::Parser::new(24, 60, 0);
+    parser.process(output.as_bytes());
+    parser.screen().contents().lines().map(ToOwned::to_owned).collect()
+}
+
+/// Lines are written in place of the progress bar, which leaves nothing behind.
+#[tokio::test]
+async fn log_lines_and_the_result_displace_the_progress_bar() {
+    let context = Context::new();
+    let server = testkit::server()
+        .legacy()
+        .tool(Tool::logs("work", [("info", json!("begun")), ("warning", json!("a knot"))]))
+        .run()
+        .await;
+    let call = context.bowline(["call", "--color", "never", &server.url(), "work", "--log-level", "debug"]);
+    let seen = on_terminal_of(60, call);
+    assert!(seen.contains("| work"), "precondition, a bar was drawn: {seen:?}");
+    let screen = screen_after(&seen);
+    assert_eq!(screen.len(), 3, "{screen:?}");
+    assert!(screen[0].ends_with("  info       work  begun"), "{screen:?}");
+    assert!(screen[1].ends_with("  warning    work  a knot"), "{screen:?}");
+    assert_eq!(screen[2], "done");
+}

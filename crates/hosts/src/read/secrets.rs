@@ -21,6 +21,11 @@ pub(crate) fn find_in_value(name: &str, value: &str) -> Vec<SecretPart> {
     find_in_text(value)
 }
 
+/// Whether a word of a command line looks like it holds a secret.
+pub fn has_secret(words: &[String]) -> bool {
+    find_in_args(words).iter().any(|parts| !parts.is_empty())
+}
+
 /// Finds secrets in each argument of a command.
 pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
     let mut found = Vec::with_capacity(args.len());

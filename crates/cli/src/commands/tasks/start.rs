@@ -34,7 +34,7 @@ pub(crate) async fn start_task(
 ) -> Outcome<TaskStart> {
     let printer = &settings.printer;
     let bar = Bar::start(printer, tool);
-    let listener = bar.clone();
+    let listener = bar.updater();
     let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
     let begun = client.call_tool_task(tool, arguments, &options).await;
     bar.finish();
