@@ -83,9 +83,9 @@ fn help_in_short() {
     Environment:
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
-      BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+      BOWLINE_PASSPHRASE     the passphrase of `bowline auth export` and `import`
       BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
-      BROWSER                what opens a page: one that a server asks you to visit, or a login
+      BROWSER                the program that opens web pages, for logins and at a server's request
       XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                              (default ~/.cache); that folder may be deleted at any time
       TRACEPARENT            the trace that calls belong to, with TRACESTATE
@@ -390,7 +390,7 @@ fn help_of_login() {
     Without a terminal nobody can be asked: the address is printed and the command ends with exit code
     5. Whoever has logged in there then runs it again with --finish, within a quarter of an hour.
 
-    Other verbs log you in as well, if the server wants it and you sit at a terminal.
+    Other verbs log you in as well, if the server requires it and there is a terminal.
 
     Examples:
       bowline login docs
