@@ -38,7 +38,7 @@ pub(crate) struct HandlerArgs {
 pub(crate) enum ElicitationMode {
     /// Ask you what to answer
     Ask,
-    /// Decline
+    /// Decline the request
     Decline,
     /// Tell the server that nobody answered
     Cancel,
