@@ -6,6 +6,7 @@ mod content;
 mod demo;
 mod duration;
 mod entries;
+mod examples;
 mod handler;
 mod import_servers;
 mod install;
@@ -21,6 +22,8 @@ mod shell;
 mod tasks;
 mod tools;
 mod trust;
+mod url_server;
+mod verb_groups;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +33,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use complete::CompleteArgs;
-pub(crate) use connect::{ConnectArgs, TransportStrategy};
+pub(crate) use connect::ConnectArgs;
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
 pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
@@ -51,6 +54,7 @@ pub(crate) use shell::ShellArgs;
 pub(crate) use tasks::TasksArgs;
 pub(crate) use tools::{SearchArgs, ToolsArgs};
 pub(crate) use trust::{TrustArgs, UntrustArgs};
+pub(crate) use url_server::{OauthArgs, TransportChoice, UrlArgs};
 
 use crate::{env, exit};
 
@@ -69,6 +73,7 @@ use crate::{env, exit};
     version,
     verbatim_doc_comment,
     max_term_width = 100,
+    help_template = verb_groups::help_template(),
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = after_help(),
@@ -106,7 +111,7 @@ pub(crate) struct GlobalArgs {
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// No notes and no progress on stderr; errors are still shown
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, alias = "silent")]
     pub(crate) quiet: bool,
 }
 
@@ -133,7 +138,7 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List tools with their parameters: of all servers, of one, or one tool in full
+    /// List tools with their parameters: of all servers, or of one
     #[command(
         override_usage = "bowline tools [OPTIONS] [SERVER [TOOL]]\n       bowline tools [OPTIONS] [TOOL] -- COMMAND [ARG]..."
     )]
@@ -144,15 +149,15 @@ pub(crate) enum Verb {
     #[command(override_usage = usage("resources", ""))]
     Resources(ResourcesArgs),
     /// List the resource templates of a server
-    #[command(override_usage = usage("templates", ""))]
+    #[command(override_usage = usage("templates", ""), after_long_help = examples::TEMPLATES)]
     Templates(ServerArgs),
     /// List the prompts of a server
-    #[command(override_usage = usage("prompts", ""))]
+    #[command(override_usage = usage("prompts", ""), after_long_help = examples::PROMPTS)]
     Prompts(ServerArgs),
     /// Call a tool
     #[command(override_usage = usage("call", "TOOL [KEY=VALUE]..."))]
     Call(CallArgs),
-    /// Look at the tasks that calls became: list, wait, cancel
+    /// List, wait for or cancel the tasks that calls became
     #[command(override_usage = usage("tasks", ""))]
     Tasks(TasksArgs),
     /// Read a resource
@@ -169,14 +174,14 @@ pub(crate) enum Verb {
     /// Ask a server to complete an argument
     #[command(override_usage = usage("complete", "prompt|resource NAME ARG [VALUE]"))]
     Complete(CompleteArgs),
-    /// Print what a server logs, as it comes
+    /// Print the log messages and the stderr of a server as they come
     #[command(override_usage = usage("logs", ""))]
     Logs(LogsArgs),
     /// Measure how fast a server answers
     #[command(override_usage = usage("ping", ""))]
     Ping(PingArgs),
     /// Show a server's name, protocol revision and capabilities
-    #[command(override_usage = usage("info", ""))]
+    #[command(override_usage = usage("info", ""), after_long_help = examples::INFO)]
     Info(ServerArgs),
     /// Relay a server to an MCP host, reconnecting as needed
     #[command(override_usage = usage("connect", ""))]
@@ -191,33 +196,38 @@ pub(crate) enum Verb {
     Auth(AuthArgs),
     /// Show the connection status of all servers
     Status(StatusArgs),
-    /// Print what happens to servers as it happens, and run their hooks
+    /// Print events of servers as they happen, and run their hooks
     Watch(WatchArgs),
-    /// List the processes of servers that were started, with their memory
+    /// List the processes of started servers, with their memory
     Ps(PsArgs),
-    /// Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you agree
+    /// Show what a project's configuration would do, and trust it
     Trust(TrustArgs),
-    /// Stop trusting a project's `bowline.toml` and `.mcp.json`
+    /// Stop trusting a project's configuration
     Untrust(UntrustArgs),
     /// Add a server to your configuration: a URL, a command or a package
     Add(AddArgs),
-    /// Import the servers of other MCP hosts on this machine into your configuration
+    /// Import the servers of MCP hosts on this machine
     Import(ImportServersArgs),
     /// Remove servers from your configuration
     Remove(RemoveArgs),
     /// Enable servers of your configuration
+    #[command(after_long_help = examples::ENABLE)]
     Enable(ToggleArgs),
     /// Disable servers of your configuration
+    #[command(after_long_help = examples::DISABLE)]
     Disable(ToggleArgs),
     /// List the configured servers, without connecting to them
+    #[command(after_long_help = examples::LIST)]
     List,
     /// Open your configuration in an editor, and check it afterwards
+    #[command(after_long_help = examples::EDIT)]
     Edit,
     /// Write an entry for bowline into the configuration of a host
     Install(InstallArgs),
     /// Restore the configuration of a host as it was before `install`
     Uninstall(UninstallArgs),
-    /// Look at the configuration
+    /// Check the configuration, print its files or its schema
+    #[command(after_long_help = examples::CONFIG)]
     Config(ConfigArgs),
     /// What could be typed next, for shells
     #[command(name = "__complete", hide = true)]
@@ -226,7 +236,7 @@ pub(crate) enum Verb {
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a folder
     Man(ManArgs),
-    /// See it work: a small server in this process, and a client that uses it
+    /// Watch calls survive a server that keeps failing
     Demo(DemoArgs),
 }
 
@@ -259,6 +269,8 @@ pub(crate) struct TargetArgs {
     /// Send this header with every request, for a server with a URL
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) url: UrlArgs,
     /// Set this in the environment of a server that is started
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE")]
     pub(crate) envs: Vec<String>,
@@ -270,9 +282,11 @@ pub(crate) struct TargetArgs {
 impl TargetArgs {
     /// Whether anything says how a server is reached.
     pub(crate) fn has_overrides(&self) -> bool {
-        let Self { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = self;
+        let Self { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, command } = self;
+        let UrlArgs { transport, ca_file } = url;
         let has_time = timeout.is_some() || max_timeout.is_some() || connect_timeout.is_some();
-        has_time || protocol.is_some() || !headers.is_empty() || !envs.is_empty() || !command.is_empty()
+        let has_lists = !headers.is_empty() || !envs.is_empty() || !command.is_empty();
+        has_time || has_lists || protocol.is_some() || transport.is_some() || ca_file.is_some()
     }
 }
 
@@ -388,11 +402,15 @@ pub(crate) struct PromptArgs {
 
 /// `bowline ping`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  bowline ping docs
+  bowline ping -n 5 --interval 200ms https://mcp.example.com/mcp")]
 pub(crate) struct PingArgs {
-    /// How often
+    /// How many pings to send
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
-    /// How long to wait between two
+    /// How long to wait between two pings
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_any)]
     pub(crate) interval: Duration,
     #[command(flatten)]
@@ -410,10 +428,13 @@ pub(crate) struct ConfigArgs {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
     /// Check the files and list the servers they define
+    #[command(after_long_help = examples::CONFIG_CHECK)]
     Check,
     /// Print the JSON schema of the file, for editors
+    #[command(after_long_help = examples::CONFIG_SCHEMA)]
     Schema,
-    /// Print which files are read, the weakest first
+    /// Print which files are read; a later one overrides an earlier one
+    #[command(after_long_help = examples::CONFIG_PATH)]
     Path,
 }
 
@@ -435,6 +456,10 @@ pub(crate) struct CompletionsArgs {
 
 /// `bowline man`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  bowline man | man -l -
+  bowline man ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// The folder to write a page per verb into
     #[arg(value_name = "DIR")]

@@ -43,10 +43,10 @@ pub(crate) const HELP: &str = "\
 Environment:
   BOWLINE_CONFIG         configuration file, as --config
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
-  BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+  BOWLINE_PASSPHRASE     the passphrase of `bowline auth export` and `import`
   BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
-  BROWSER                what opens a page: one that a server asks you to visit, or a login
-  XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
-                         (default ~/.cache); that folder may be deleted at any time
+  BROWSER                the program that opens web pages, for logins and at a server's request
+  XDG_CACHE_HOME         the folder for caches (default ~/.cache); `bowline` in it, which has the
+                         protocol and the lists of servers, may be deleted at any time
   TRACEPARENT            the trace that calls belong to, with TRACESTATE
   NO_COLOR               no color";

@@ -117,7 +117,9 @@ impl Failure {
                 }
                 report.members.insert("code".into(), rpc.code.into());
                 report.members.insert("data".into(), data.into());
-                report.hint = hint::for_code(rpc.code, error.method()).map(Into::into);
+                report.hint = hint::for_code(rpc.code, error.method())
+                    .map(Into::into)
+                    .or_else(|| hint::for_era(&rpc.message));
                 report.into()
             }
             ErrorKind::Fault(fault) => fault_report(error, fault, server, command_line).into(),
@@ -164,6 +166,11 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
+}
+
+/// Suggests the older era of the protocol, if the text of an error names the newest revision.
+pub(crate) fn suggest_era(text: &str) -> Option<String> {
+    hint::for_era(text)
 }
 
 // === impl Report ===

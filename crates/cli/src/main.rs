@@ -127,8 +127,10 @@ fn report_usage_error(error: &clap::Error, argv: &[OsString], env: &dyn Environm
     if json {
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let tips: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("  tip: ")).collect();
+        let hint = (!tips.is_empty()).then(|| tips.join("; "));
         let printer = Printer::new(Format::Json, Color::Never, false, env);
-        printer.write_failure(&Report::new(Exit::Usage, message));
+        printer.write_failure(&Report { hint, ..Report::new(Exit::Usage, message) });
     } else {
         let _ = error.print();
     }

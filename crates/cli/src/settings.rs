@@ -3,6 +3,7 @@
 pub(crate) mod positional;
 pub(crate) mod server_selection;
 pub(crate) mod target;
+pub(crate) mod url_server;
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -75,6 +75,11 @@ fn join_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.fold("bowline".to_owned(), |line, word| line + " " + &shell_quote(word))
 }
 
+/// Appends words to a command, quoted for a shell.
+pub(crate) fn quote_words(command: String, words: &[String]) -> String {
+    words.iter().fold(command, |line, word| line + " " + &shell_quote(word))
+}
+
 /// Appends `--scope` options to the login command.
 pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
     let mut command = command.to_owned();

@@ -23,8 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::connection::{
-    CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, MAX_MESSAGE_BYTES, PromptClock,
-    Target, Tracer,
+    CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, PromptClock, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -240,7 +239,8 @@ impl Client {
     }
 
     /// Emits [`Event::Stderr`] for each line that the server's process writes to stderr from now
-    /// on, also after it was restarted. Has no effect on servers that are reached by URL.
+    /// on, also after it was restarted, and at first for the last 50 lines that it has written
+    /// before. Has no effect on servers that are reached by URL.
     ///
     /// Lines are left out while more than 255 events wait to be received, so that a server that
     /// writes without end displaces no other event; the next line says how many. Whether or not
@@ -543,7 +543,9 @@ impl Builder {
         reader: impl AsyncRead + Send + 'static,
         writer: impl AsyncWrite + Send + 'static,
     ) -> Result<Client> {
-        let streams = pipe(Box::pin(reader), Box::pin(writer), MAX_MESSAGE_BYTES);
+        // A server that is not valid is refused below.
+        let limit = self.server.as_ref().map_or(0, |server| server.message_limit);
+        let streams = pipe(Box::pin(reader), Box::pin(writer), limit);
         // The configured command or URL does not identify the server behind the streams.
         self.without_negotiation_cache()
             .start(Target::Io(Some(streams)), None, Arc::default())?

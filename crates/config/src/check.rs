@@ -142,6 +142,7 @@ impl InvalidValue {
     /// Returns what to do about it, if the message does not say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Name => Some("rename it; `bowline import` takes over servers of hosts under valid names"),
             Self::UrlCredentials => Some(
                 "send them as a header, such as `Authorization`, with the value in an environment variable",
             ),

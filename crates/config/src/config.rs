@@ -291,6 +291,7 @@ mod tests {
             base().with_keepalive(None),
             base().with_keepalive(Some(second * 20)),
             base().with_reconnect_wait(second),
+            base().with_message_limit(1),
             base().with_share(Share::All),
             base().with_idle_stop(Some(second)),
             base().with_exposure(Exposure { prompts: false, ..Exposure::default() }),

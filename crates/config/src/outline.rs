@@ -265,7 +265,7 @@ const FREE_NAME_TABLES: [&str; 3] = ["env", "headers", "http_headers"];
 /// Keys that are not listed as settings: those shown elsewhere, those that widen nothing (time
 /// limits, transport), and credentials, which do not belong on the screen. A new key is shown until
 /// it is listed here.
-const OMITTED_KEYS: [&str; 25] = [
+const OMITTED_KEYS: [&str; 26] = [
     "client_cert",
     "client_key",
     "client_secret",
@@ -277,6 +277,7 @@ const OMITTED_KEYS: [&str; 25] = [
     "keepalive_interval",
     "key_env",
     "max_timeout",
+    "message_limit_mib",
     "on",
     "path",
     "private_key",

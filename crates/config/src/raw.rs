@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::{HookEvents, HookList, ServerList, Unread, UnreadHooks, ViewList};
 use crate::hook::Hook;
-use crate::keys::{Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, keys};
+use crate::keys::{Boolean, Choice, Count, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, keys};
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Location};
 use crate::sampling::SamplingPolicy;
@@ -160,6 +160,10 @@ keys! {
         #[hosts("reconnect_wait", "reconnectWait")]
         reconnect_wait: Interval = Server::RECONNECT_WAIT,
 
+        /// How large a message of the server may be, in MiB. Each one is held in memory as a whole.
+        #[meant_by("message_limit", "max_message", "max_message_size", "body_limit")]
+        message_limit_mib: Count = Server::MESSAGE_LIMIT_MIB,
+
         /// Which hosts of `bowline serve` share a connection to the server, and so a process.
         #[meant_by("shared", "sharing")]
         share: Choice<Share> = Share::default().as_str(),
@@ -169,21 +173,22 @@ keys! {
         #[meant_by("idle_timeout", "idle")]
         idle_stop: Interval = 0,
 
-        /// The tools that `bowline serve` exposes, by the names that the server has for them; left out,
-        /// all of them. `*` in a name stands for anything.
+        /// The tools that `bowline serve` and `bowline connect` expose, by the names that the server has
+        /// for them; left out, all of them. `*` in a name stands for anything.
         #[meant_by("includeTools", "include_tools", "allowed_tools", "tools")]
         #[hosts("enabled_tools", "includeTools")]
         enabled_tools: Strings,
 
-        /// The tools that `bowline serve` does not expose, also if `enabled_tools` names them.
+        /// The tools that `bowline serve` and `bowline connect` do not expose, also if `enabled_tools`
+        /// names them.
         #[meant_by("excludeTools", "exclude_tools", "disabledTools")]
         #[hosts("disabled_tools", "excludeTools")]
         disabled_tools: Strings,
 
-        /// Whether `bowline serve` exposes the prompts of the server.
+        /// Whether `bowline serve` and `bowline connect` expose the prompts of the server.
         prompts: Boolean = true,
 
-        /// Whether `bowline serve` exposes the resources of the server.
+        /// Whether `bowline serve` and `bowline connect` expose the resources of the server.
         resources: Boolean = true,
 
         /// New names of tools in `bowline serve`, by the names that the server has for them.

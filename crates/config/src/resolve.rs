@@ -26,7 +26,7 @@ use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer};
 use crate::report::{Finding, Located, Location, Report};
 use crate::secret::Secret;
-use crate::server::{Server, Timeouts};
+use crate::server::{Server, Timeouts, bytes_of_mib};
 use exposure::ExposureKeys;
 use transport::{HttpKeys, StdioKeys, TransportKeys};
 
@@ -62,6 +62,7 @@ impl Resolver<'_, '_> {
             probe_timeout,
             keepalive_interval,
             reconnect_wait,
+            message_limit_mib,
             share,
             idle_stop,
             enabled_tools,
@@ -113,6 +114,9 @@ impl Resolver<'_, '_> {
         set_if_given(&mut server.enabled, enabled);
         set_if_given(&mut server.protocol, protocol);
         set_if_given(&mut server.reconnect_wait, reconnect_wait);
+        if let Some(mib) = message_limit_mib {
+            server.message_limit = bytes_of_mib(mib.value);
+        }
         set_if_given(&mut server.share, share);
         server.idle_stop = idle_stop.map(|after| after.value).filter(|after| !after.is_zero());
         server.exposure = exposure;

@@ -34,6 +34,9 @@ pub struct Server {
     /// How long a call waits for a connection that is down before it fails, within its own deadline
     /// (default 10 s). Zero fails it at once.
     pub reconnect_wait: Duration,
+    /// The largest message that it may send, in bytes (default 64 MiB). A larger one is refused as a
+    /// whole.
+    pub message_limit: usize,
     /// Which hosts of a gateway share a connection to it.
     pub share: Share,
     /// After how long without a call a gateway closes a connection to it, until the next call (default
@@ -186,6 +189,8 @@ impl Server {
     /// The defaults, in seconds; the schema gives them too.
     pub(crate) const KEEPALIVE: u64 = 180;
     pub(crate) const RECONNECT_WAIT: u64 = 10;
+    /// The default of [`Server::message_limit`], in MiB.
+    pub(crate) const MESSAGE_LIMIT_MIB: u32 = 64;
 
     pub(crate) fn new(name: String, transport: Transport) -> Self {
         Self {
@@ -196,6 +201,7 @@ impl Server {
             protocol: Protocol::default(),
             keepalive: Some(Duration::from_secs(Self::KEEPALIVE)),
             reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
+            message_limit: bytes_of_mib(Self::MESSAGE_LIMIT_MIB),
             share: Share::default(),
             idle_stop: None,
             exposure: Exposure::default(),
@@ -328,6 +334,14 @@ impl Server {
         self
     }
 
+    /// Sets how many bytes a message of it may have (default 64 MiB). Messages are held in memory as a
+    /// whole.
+    #[must_use]
+    pub fn with_message_limit(mut self, bytes: usize) -> Self {
+        self.message_limit = bytes;
+        self
+    }
+
     /// Sets which hosts of a gateway share a connection to it.
     #[must_use]
     pub fn with_share(mut self, share: Share) -> Self {
@@ -399,6 +413,11 @@ impl Server {
             Transport::Http(http) | Transport::Sse(http) => Ok(http),
         }
     }
+}
+
+/// Returns the number of bytes of so many MiB.
+pub(crate) fn bytes_of_mib(mib: u32) -> usize {
+    usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1024 * 1024)
 }
 
 // === impl Tls ===

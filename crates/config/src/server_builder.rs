@@ -204,6 +204,11 @@ macro_rules! common_settings {
                 self.change(|server| Ok(server.with_reconnect_wait(wait)))
             }
 
+            /// Sets how many bytes a message of it may have (default 64 MiB).
+            pub fn message_limit(self, bytes: usize) -> Self {
+                self.change(|server| Ok(server.with_message_limit(bytes)))
+            }
+
             /// Sets which hosts of a gateway share a connection to it.
             pub fn share(self, share: Share) -> Self {
                 self.change(|server| Ok(server.with_share(share)))

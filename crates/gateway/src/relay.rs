@@ -2,6 +2,7 @@
 //! the server belongs to the client, which opens a new one whenever it has to.
 
 mod call;
+mod exposed;
 mod first_connection;
 mod forward;
 mod stateless;

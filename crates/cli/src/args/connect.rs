@@ -1,10 +1,11 @@
-//! Arguments of `bowline connect`. The flags that `mcp-remote` also has mean the same as there.
+//! Arguments of `bowline connect`. All options of `mcp-remote` are accepted, with the meaning that they have there.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{TargetArgs, Verb, duration};
+use super::{OauthArgs, TargetArgs, Verb, duration};
 
 /// `bowline connect`
 ///
@@ -16,21 +17,35 @@ use super::{TargetArgs, Verb, duration};
 In a host's configuration:
   { \"mcpServers\": { \"docs\": { \"command\": \"bowline\", \"args\": [\"connect\", \"https://mcp.example.com/mcp\"] } } }
 
+In place of `npx mcp-remote URL …`, write `bowline connect URL …`: all its options are accepted, and a port after the \
+URL is that of the redirect URI of a registered client. A login is never started here: run the `bowline login` command that \
+the host is told.
+
 Examples:
   bowline connect docs
   bowline connect https://mcp.example.com/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'
   bowline connect http://127.0.0.1:8080/mcp --reconnect-wait 1m    # one that takes long to start
+  bowline connect docs --ignore-tool 'delete*' --ignore-tool drop
   bowline connect -- npx -y @modelcontextprotocol/server-everything")]
 pub(crate) struct ConnectArgs {
-    /// A configured name, or a URL; left out with `-- COMMAND`. A port after it is ignored
+    /// A configured name, or a URL; left out with `-- COMMAND`
     #[arg(value_name = "SERVER")]
     pub(crate) words: Vec<String>,
     /// Allow a URL that is not encrypted and not on this machine
     #[arg(long)]
     pub(crate) allow_http: bool,
-    /// Which transport to use for a server with a URL
-    #[arg(long, value_name = "WHICH")]
-    pub(crate) transport: Option<TransportStrategy>,
+    /// Hide this tool from the host, and refuse calls of it; `*` stands for anything; can be repeated
+    #[arg(long = "ignore-tool", value_name = "PATTERN")]
+    pub(crate) ignored_tools: Vec<String>,
+    /// Send the headers in this file, one `Name: value` per line; `#` begins a comment
+    #[arg(long = "header-file", value_name = "PATH")]
+    pub(crate) header_files: Vec<PathBuf>,
+    /// Send a ping when nothing was sent for 30 seconds
+    #[arg(long)]
+    pub(crate) keep_alive: bool,
+    /// Send a ping when nothing was sent for this long [default: 3m]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_any)]
+    pub(crate) ping_interval: Option<Duration>,
     /// Let a call wait this long for a server that is away, before it fails [default: 10s]
     ///
     /// A server that restarts is away for as long as it takes to start. A call that comes meanwhile is sent when the
@@ -42,20 +57,76 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     pub(crate) debug: bool,
     #[command(flatten)]
+    pub(crate) oauth: OauthArgs,
+    #[command(flatten)]
+    pub(crate) unused: UnusedArgs,
+    #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
-/// Which transport to use for a server with a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TransportStrategy {
-    /// Streamable HTTP, or HTTP+SSE where that is refused
-    HttpFirst,
-    /// The same: Streamable HTTP is taken where both are there
-    SseFirst,
-    /// Streamable HTTP
-    HttpOnly,
-    /// HTTP+SSE
-    SseOnly,
+/// Options of `mcp-remote` that have nothing to change here.
+#[derive(Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
+pub(crate) struct UnusedArgs {
+    /// Proxies of the environment are always used
+    #[arg(long, hide = true)]
+    enable_proxy: bool,
+    #[arg(long, hide = true)]
+    auth_timeout: Option<String>,
+    #[arg(long, hide = true)]
+    auth_success_url: Option<String>,
+    #[arg(long, hide = true)]
+    headers_timeout: Option<String>,
+    #[arg(long, hide = true)]
+    body_timeout: Option<String>,
+    #[arg(long, hide = true)]
+    token_endpoint: Option<String>,
+    #[arg(long, hide = true)]
+    ipv4: bool,
+    #[arg(long, hide = true)]
+    disable_cookies: bool,
+    #[arg(long, hide = true)]
+    use_id_token: bool,
+    #[arg(long, hide = true)]
+    device_code: bool,
+}
+
+impl UnusedArgs {
+    /// Returns the options that were given although they change nothing, in words for a note. `--enable-proxy` is
+    /// left out: what it asks for is done.
+    pub(crate) fn note(&self) -> Option<String> {
+        let Self {
+            enable_proxy: _,
+            auth_timeout,
+            auth_success_url,
+            headers_timeout,
+            body_timeout,
+            token_endpoint,
+            ipv4,
+            disable_cookies,
+            use_id_token,
+            device_code,
+        } = self;
+        let given: Vec<&str> = [
+            ("--auth-timeout", auth_timeout.is_some()),
+            ("--auth-success-url", auth_success_url.is_some()),
+            ("--headers-timeout", headers_timeout.is_some()),
+            ("--body-timeout", body_timeout.is_some()),
+            ("--token-endpoint", token_endpoint.is_some()),
+            ("--ipv4", *ipv4),
+            ("--disable-cookies", *disable_cookies),
+            ("--use-id-token", *use_id_token),
+            ("--device-code", *device_code),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_given)| is_given.then_some(option))
+        .collect();
+        match &*given {
+            [] => None,
+            [option] => Some(format!("{option} has no effect in `bowline connect`")),
+            options => Some(format!("{} have no effect in `bowline connect`", options.join(", "))),
+        }
+    }
 }
 
 impl Verb {

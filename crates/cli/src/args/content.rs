@@ -21,7 +21,7 @@ pub(crate) struct ContentArgs {
 /// How to draw images in the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Images {
-    /// As the terminal can; not at all in a pipe
+    /// In the way that the terminal supports; not at all in a pipe
     Auto,
     /// Kitty, Ghostty
     Kitty,

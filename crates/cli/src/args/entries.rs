@@ -53,6 +53,9 @@ pub(crate) struct AddArgs {
     /// The transport of a URL, if it must be fixed
     #[arg(long, value_name = "WHICH")]
     pub(crate) transport: Option<UrlTransport>,
+    /// Trust the certificate authorities in this PEM file as well, for a URL
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
     /// Replace an entry of that name
@@ -111,6 +114,13 @@ pub(crate) enum PackageKind {
 /// Removes entries from your configuration file, or from the file of --config, with the comments right above them. Logins
 /// stay: `bowline logout` ends them.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+The entries are removed from your configuration file; its comments and the order of the rest stay as they are. Logins \
+are kept: `bowline logout NAME` ends one.
+
+Examples:
+  bowline remove docs
+  bowline remove docs files")]
 pub(crate) struct RemoveArgs {
     /// Names of servers
     #[arg(value_name = "NAME", required = true)]

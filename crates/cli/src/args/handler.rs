@@ -36,11 +36,11 @@ pub(crate) struct HandlerArgs {
 /// What to do when the server asks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ElicitationMode {
-    /// Ask you
+    /// Ask you what to answer
     Ask,
-    /// Say no
+    /// Decline the request
     Decline,
-    /// Say that nobody answered
+    /// Tell the server that nobody answered
     Cancel,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum ElicitationMode {
 pub(crate) enum SamplingMode {
     /// Ask you, before the model sees it and before the server sees the answer
     Ask,
-    /// Let it
+    /// Allow it without asking
     Allow,
     /// Refuse; sampling is not declared to the server
     Deny,

@@ -92,9 +92,9 @@ pub(crate) struct HostFileArgs {
 /// Whose file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileScope {
-    /// That of the user
+    /// The file of the user
     User,
-    /// That of the project in the current folder
+    /// The file of the project in the current folder
     Project,
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::{OauthArgs, UrlArgs};
+
 /// `bowline login`
 ///
 /// Logs in to a server that requires authentication, and stores the login. From then on every bowline command
@@ -12,23 +14,27 @@ use clap::{Args, Subcommand};
 #[command(after_long_help = "\
 The address of the login page is always printed; where there is a browser, it is opened as well. Over SSH, or \
 without a display, open it on any machine. You end up on a page that cannot be shown: copy its address and paste \
-it here. A server that gives out codes for other devices is asked for one instead.
+it here. If the server offers codes for other devices, one is used instead.
 
-Without a terminal nobody can be asked: the address is printed and the command ends with exit code 5. Whoever \
-has logged in there then runs it again with --finish, within a quarter of an hour.
+Without a terminal nobody can be asked: the address is printed and the command ends with exit code 5. Log in there, \
+and run the command again with --finish, within 15 minutes.
 
-Other verbs log you in as well, if the server wants it and you sit at a terminal.
+Other verbs log you in as well, if the server requires it and there is a terminal.
 
 Examples:
   bowline login docs
   bowline login https://mcp.example.com/mcp
   bowline login docs --device
   bowline login docs --scope files:write
+  bowline login https://mcp.example.com/mcp 9696 --static-oauth-client-info @client.json
   bowline login docs --finish 'http://127.0.0.1:49152/callback?code=…&state=…'")]
 pub(crate) struct LoginArgs {
     /// A configured name, or a URL
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
+    /// The port of the redirect URI of a registered client (with --static-oauth-client-info)
+    #[arg(value_name = "PORT", requires = "client_info")]
+    pub(crate) port: Option<u16>,
     /// Log in with a code that you enter on another device
     #[arg(long, conflicts_with = "finish")]
     pub(crate) device: bool,
@@ -44,6 +50,10 @@ pub(crate) struct LoginArgs {
     /// Send this header with every request to the server
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) url: UrlArgs,
+    #[command(flatten)]
+    pub(crate) oauth: OauthArgs,
 }
 
 /// `bowline logout`
@@ -98,8 +108,8 @@ pub(crate) enum AuthVerb {
 /// `bowline auth export`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Use a login on one machine: most are renewed with a new key each time, and whoever shows the old one is taken for a \
-thief. `bowline logout` ends a login everywhere.
+Use a login on one machine only: most servers issue a new refresh token at each renewal, and take a second use of the \
+old one for theft. `bowline logout` ends a login everywhere.
 
 Examples:
   bowline auth export -o logins                      all of them
@@ -121,6 +131,10 @@ pub(crate) struct ExportArgs {
 
 /// `bowline auth import`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  bowline auth import logins
+  bowline auth import - --passphrase-file ~/.passphrase")]
 pub(crate) struct ImportArgs {
     /// What `bowline auth export` has written; `-` for stdin
     #[arg(value_name = "FILE")]
@@ -149,7 +163,7 @@ needs to be registered. Publish what is printed at exactly this URL, then name i
   [auth]
   client_metadata_url = \"https://example.org/bowline.json\"
 
-Example:
+Examples:
   bowline auth document https://example.org/bowline.json > bowline.json")]
 pub(crate) struct DocumentArgs {
     /// Where it will be found: https, with a path

@@ -8,8 +8,9 @@ use super::{HandlerArgs, ServerArgs};
 /// `bowline logs`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Stays connected until Ctrl-C, also when the server is restarted. Each message is a line: when, how bad, \
-which part of the server, and what.
+Stays connected until Ctrl-C, also when the server is restarted. Each message is a line: when, which level, \
+which part of the server, and what. What a server that is started by a command writes to stderr is printed as well, \
+with `stderr` in place of the level.
 
 A server that speaks 2026-07-28 or later logs only what it does for a request, and only if that asks for it: \
 use `bowline call --log-level LEVEL` there.
@@ -20,9 +21,10 @@ Examples:
   bowline logs files
   bowline logs files --level warning
   bowline logs --json files | jq -r 'select(.logger == \"db\") | .data'
+  bowline logs -- node server.js
   bowline call files search query=knots --log-level debug")]
 pub(crate) struct LogsArgs {
-    /// From which level up
+    /// The lowest level to print
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub(crate) level: LogLevel,
     #[command(flatten)]

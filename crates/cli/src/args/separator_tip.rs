@@ -1,4 +1,5 @@
-//! Suggests the `--` that is missing before a command.
+//! Replaces the tips about an unknown flag where there is more to say: the `--` before a command is missing, or
+//! certificates should not be checked.
 
 use std::ffi::OsString;
 
@@ -12,6 +13,12 @@ pub(crate) fn suggest_separator(mut error: clap::Error, argv: &[OsString]) -> cl
         error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("-- COMMAND"));
     let is_misspelled = error.get(ContextKind::SuggestedArg).is_some();
     if error.kind() != ErrorKind::UnknownArgument || is_misspelled || !takes_command {
+        return error;
+    }
+    let flag = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    if ["--insecure", "-k", "--no-verify"].contains(&&*flag) {
+        let tip = "certificates are always checked; `--ca-file PATH` trusts one more authority";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.to_owned().into()]));
         return error;
     }
     let words: Option<Vec<&str>> = argv.iter().skip(1).map(|word| word.to_str()).collect();
@@ -45,6 +52,9 @@ mod tests {
         assert_eq!(tip("bowline tools npx -y foo"), suggested);
         assert_eq!(tip("bowline call npx --jsn"), "a similar argument exists: '--json'");
         assert_eq!(tip("bowline list -y"), "", "it takes no command");
+        let insecure = "certificates are always checked; `--ca-file PATH` trusts one more authority";
+        assert_eq!(tip("bowline tools https://h/mcp --insecure"), insecure);
+        assert_eq!(tip("bowline call https://h/mcp t -k"), insecure);
         let other = "to pass '-y' as a value, use '-- -y'";
         assert_eq!(tip("bowline tools https://h/mcp -y"), other);
     }

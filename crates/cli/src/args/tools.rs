@@ -36,7 +36,8 @@ pub(crate) struct ToolsArgs {
 /// `bowline search`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Searches names, titles, descriptions and parameters of what the configured servers listed last, the best first. \
+Searches names, titles, descriptions and parameters of what the configured servers listed last, and prints the best \
+matches first. \
 Servers that were never asked are asked now; the others need not be running. Words that begin alike or are \
 misspelled are found as well.
 
@@ -50,7 +51,7 @@ pub(crate) struct SearchArgs {
     /// What to search for
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
-    /// Most results
+    /// Print at most this many results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// Ask all servers first, instead of searching what they listed last

@@ -35,6 +35,10 @@ pub(crate) struct TrustArgs {
 ///
 /// From then on nothing of the project's `bowline.toml` and `.mcp.json` is used. They need not exist any more.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  bowline untrust                  # the nearest bowline.toml and .mcp.json, here or above
+  bowline untrust ~/src/project")]
 pub(crate) struct UntrustArgs {
     /// The file or its folder [default: the nearest `bowline.toml` and `.mcp.json`, here or above]
     #[arg(value_name = "PATH")]

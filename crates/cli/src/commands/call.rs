@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use self::recovery_line::RecoveryWatch;
 use super::tasks::{TaskStart, start_task};
-use super::tool_result::{report_output_check, show_result};
+use super::tool_result::{report_output_check, show_result, tool_failure};
 use crate::args::CallArgs;
 use crate::arguments::{self, ArgumentCheck, RawArguments};
 use crate::exit::Exit;
@@ -87,7 +87,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     show_result(printer, &viewer, &result)?;
     // In machine output, the result itself carries the error.
     if result.is_error && !printer.is_json() {
-        printer.write_failure(&Report::new(Exit::Tool, format!("the tool `{tool}` reported an error")));
+        printer.write_failure(&tool_failure(&tool, &result));
     }
     Ok(if result.is_error { Exit::Tool } else { report_output_check(printer, &tool, check) })
 }

@@ -1,38 +1,66 @@
 //! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
 //! fail.
 
+use std::convert::Infallible;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::time::Duration;
+
 use bowline::Server;
 use bowline::auth::Auth;
-use bowline::config::{Environment, Http, Transport};
+use bowline::config::{Environment, Http, ToolPattern, Transport};
 use bowline_gateway::{Host, Relay};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
-use crate::args::{ConnectArgs, TransportStrategy};
+use crate::args::{ConnectArgs, TargetArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::{Printer, stderr};
 use crate::session;
 use crate::settings::positional::PositionalArgs;
+use crate::settings::url_server::{apply_oauth_args, fill_variables};
 use crate::settings::{Settings, StateFolders};
-use crate::suggested_command::with_scopes;
+use crate::suggested_command::{quote_words, with_scopes};
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust, "connect")?;
-    let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
+    let ConnectArgs {
+        mut words,
+        allow_http,
+        ignored_tools,
+        header_files,
+        keep_alive,
+        ping_interval,
+        reconnect_wait,
+        debug: _,
+        oauth,
+        unused,
+        mut target,
+    } = args;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let printer = &settings.printer;
-    if target.command.is_empty() && matches!(&*words, [_, port] if port.parse::<u16>().is_ok()) {
-        words.pop();
-        printer.note("the port is ignored: it is for browser logins, which are not needed here");
+    let mut port = take_port(&mut words, &target);
+    if oauth.client_info.is_none() && port.take().is_some() {
+        printer.note("the port is not used: it belongs to a client of --static-oauth-client-info");
+    }
+    if let Some(note) = unused.note() {
+        printer.note(&note);
+    }
+    for path in &header_files {
+        target.headers.extend(read_header_file(path)?);
     }
     let name = PositionalArgs::new("connect", "", words, &target.command)?.finish()?;
     for header in &mut target.headers {
         *header = expand_variables(header, &*settings.env, printer);
     }
+    let login_options: Vec<String> = oauth.to_words(port).into_iter().chain(target.url.to_words()).collect();
     let mut server = settings.resolve_server(name.as_deref(), target)?;
-    if let Some(strategy) = transport {
-        server.transport = apply_strategy(server.transport, strategy)?;
+    // No browser is redirected to this process.
+    server = apply_oauth_args(server, &oauth, None, &*settings.env)?;
+    server.exposure.disabled_tools.extend(ignored_tools.into_iter().map(ToolPattern::new));
+    if let Some(interval) = ping_interval.or(keep_alive.then_some(KEEP_ALIVE)) {
+        server = server.with_keepalive(Some(interval));
     }
     if let Some(wait) = reconnect_wait {
         server = server.with_reconnect_wait(wait);
@@ -44,11 +72,37 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     session::sweep_orphans(folders.process_records.clone());
     let auth = settings.auth(&server);
     let login = settings.command_line.login_command(&server);
+    let login = login.map(|command| quote_words(command, &login_options));
+    if std::io::stdin().is_terminal() {
+        note_at_terminal(&server, printer);
+    }
     let relay = Relay::new(server.clone()).via(settings.passed_gateways());
     serve(relay, server, folders, auth, login, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
 }
+
+/// Takes the port after a URL, which is that of a redirect URI.
+fn take_port(words: &mut Vec<String>, target: &TargetArgs) -> Option<u16> {
+    let port = match &**words {
+        [_, port] if target.command.is_empty() => port.parse().ok()?,
+        _ => return None,
+    };
+    words.pop();
+    Some(port)
+}
+
+/// Tells a person who typed the command what it is for.
+fn note_at_terminal(server: &Server, printer: &Printer) {
+    let name = &server.name;
+    printer.note(&format!(
+        "this command is for MCP hosts: it waits for their messages on stdin and relays them to `{name}`. \
+         Put it into the configuration of a host, or use `bowline tools` and `bowline call` yourself. Ctrl-C ends it"
+    ));
+}
+
+/// The interval of `--keep-alive`.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Serves the host until it closes stdin or a signal arrives.
 async fn serve(
@@ -80,17 +134,6 @@ async fn serve(
     serving.drive(logins, |stop| relay.run(Host::stdio(), stop)).await;
 }
 
-/// Applies `--transport` to the transport of the server.
-fn apply_strategy(transport: Transport, strategy: TransportStrategy) -> Outcome<Transport> {
-    let (Transport::Http(mut http) | Transport::Sse(mut http)) = transport else {
-        return Err(Failure::usage("--transport is for a server with a URL"));
-    };
-    // With both transports at one URL, Streamable HTTP recovers better; otherwise the one there is
-    // found.
-    http.fallback = matches!(strategy, TransportStrategy::HttpFirst | TransportStrategy::SseFirst);
-    Ok(if strategy == TransportStrategy::SseOnly { Transport::Sse(http) } else { Transport::Http(http) })
-}
-
 /// Refuses plain HTTP to other machines: everybody on the network can read and change it.
 fn refuse_plain_http(server: &Server) -> Outcome<()> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return Ok(()) };
@@ -115,19 +158,20 @@ fn is_loopback(http: &Http) -> bool {
 /// Replaces each `${NAME}` in the header by that variable. An unset variable becomes empty, as in
 /// other tools that use this syntax, and is noted.
 fn expand_variables(header: &str, env: &dyn Environment, printer: &Printer) -> String {
-    let mut out = String::with_capacity(header.len());
-    let mut rest = header;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((name, left)) = after.split_once('}') else { break };
-        out.push_str(before);
-        match env.var(name) {
-            Some(value) => out.push_str(&value),
-            None => printer.note(&format!("the variable {name} of a --header is not set")),
-        }
-        rest = left;
-    }
-    out.push_str(rest);
-    out
+    let Ok(filled) = fill_variables::<Infallible>(header, |name| {
+        Ok(env.var(name).unwrap_or_else(|| {
+            printer.note(&format!("the variable {name} of a --header is not set"));
+            String::new()
+        }))
+    });
+    filled
+}
+
+/// Reads the headers in a file: one per line, without comments.
+fn read_header_file(path: &Path) -> Outcome<Vec<String>> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error.to_string()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(ToOwned::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -170,20 +214,5 @@ mod tests {
             assert!(refuse_plain_http(&Server::http("s", url).build().unwrap()).is_err(), "{url}");
         }
         assert!(refuse_plain_http(&Server::stdio("s", "x").build().unwrap()).is_ok());
-    }
-
-    #[test]
-    fn strategies() {
-        let http = || Server::http("s", "https://h/mcp").build().unwrap().transport;
-        let is = |strategy| apply_strategy(http(), strategy).ok().unwrap();
-        for first in [TransportStrategy::HttpFirst, TransportStrategy::SseFirst] {
-            assert!(matches!(is(first), Transport::Http(Http { fallback: true, .. })));
-        }
-        assert!(matches!(is(TransportStrategy::HttpOnly), Transport::Http(Http { fallback: false, .. })));
-        assert!(matches!(is(TransportStrategy::SseOnly), Transport::Sse(_)));
-        assert!(
-            apply_strategy(Server::stdio("s", "x").build().unwrap().transport, TransportStrategy::HttpOnly)
-                .is_err()
-        );
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
     let seed = seed.unwrap_or_else(|| fastrand::u64(..10_000));
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let unheard = |error| Failure::usage(format!("no loopback port can be listened on: {error}"));
+    let unheard = |error| Failure::usage(format!("cannot listen on a local port: {error}"));
     let knots = DemoServer::start().await.map_err(unheard)?;
     let state = knots.state.clone();
     let server = Server::http("demo", knots.url()).build().expect("our own URL is good");

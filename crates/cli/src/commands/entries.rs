@@ -84,7 +84,8 @@ async fn change(
         settings.printer.write_json(&json!({ "path": path, done: names }).to_string())?;
     }
     let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    settings.printer.note(&format!("{done} {} in {path}", listed.join(", ")));
+    let from = if done == "removed" { "from" } else { "in" };
+    settings.printer.note(&format!("{done} {} {from} {path}", listed.join(", ")));
     Ok(Exit::Ok)
 }
 

@@ -5,6 +5,7 @@ mod launch;
 mod list;
 mod preview;
 mod records;
+mod served_twice;
 mod uninstall;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::settings::Settings;
 use file_change::{FileChange, choose_file, read_host_file};
 use launch::{Launch, choose_launch, find_on_path};
 use records::{InstallRecord, InstallRecords, InstalledEntry};
+use served_twice::find_served_twice;
 
 pub(super) use uninstall::run as run_uninstall;
 
@@ -108,7 +110,7 @@ fn wanted_entries(args: &InstallArgs, settings: &Settings) -> Outcome<Vec<Wanted
         ));
     }
     if args.servers.len() > 1 && args.file.name.is_some() {
-        return Err(Failure::usage("one --name cannot be that of several entries"));
+        return Err(Failure::usage("--name can name only one entry"));
     }
     let with_config = |words: &[&str]| -> Outcome<Vec<String>> {
         let mut words: Vec<String> = words.iter().map(ToString::to_string).collect();
@@ -183,10 +185,8 @@ fn make_plan(
         document = changed;
         plan.entries.push(InstalledEntry { name: name.clone(), text: inserted });
     }
-    let others = document.entries().filter(|(_, entry)| !starts_bowline(entry)).map(|(name, _)| name);
-    let twice: Vec<String> =
-        others.filter(|name| served.iter().any(|served| served == name)).map(ToOwned::to_owned).collect();
-    for name in twice {
+    let place = (host, plan.change.path.as_path());
+    for name in find_served_twice(&document, place, served, settings) {
         if args.replace_servers {
             document = document.remove(&name).map_err(|error| plan.refusal(&error))?;
             plan.removed.push(name);

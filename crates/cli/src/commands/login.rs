@@ -17,12 +17,14 @@ use crate::interrupt::Interrupt;
 use crate::print::accounts;
 use crate::server_auth::{HeaderAuth, header_auth};
 use crate::settings::Settings;
+use crate::settings::url_server::apply_oauth_args;
 use crate::suggested_command::CommandLine;
 
 pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
-    let LoginArgs { server: typed, device, scopes, no_browser, finish, headers } = args;
-    let target = TargetArgs { headers: headers.clone(), ..TargetArgs::default() };
+    let LoginArgs { server: typed, port, device, scopes, no_browser, finish, headers, url, oauth } = args;
+    let target = TargetArgs { headers: headers.clone(), url: url.clone(), ..TargetArgs::default() };
     let server = settings.resolve_server(Some(&typed), target)?;
+    let server = apply_oauth_args(server, &oauth, port, &*settings.env)?;
     let http = require_login_support(&server)?;
     let reach = if no_browser { BrowserAccess::Disabled } else { BrowserAccess::detect(&*settings.env) };
     let dialogs = Dialogs::open(&settings.printer, &*settings.env);
@@ -40,7 +42,9 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
             Some(address) => identity.finish_login(&read_callback_url(address)?).await,
             None if asks && !dialogs.has_person() => match identity.begin_login(&options).await {
                 Ok(begun) => {
-                    let finish = finish_command(&settings.command_line, &typed, &headers);
+                    let options: Vec<String> =
+                        oauth.to_words(port).into_iter().chain(url.to_words()).collect();
+                    let finish = finish_command(&settings.command_line, &typed, &headers, &options);
                     return Err(unfinished_login_failure(&finish, &server, &begun));
                 }
                 Err(error) => Err(error),
@@ -141,11 +145,12 @@ fn unfinished_login_failure(finish: &str, server: &Server, begun: &PendingLogin)
 
 /// Returns the command that finishes the login. Header values are often secret and are not
 /// repeated.
-fn finish_command(command_line: &CommandLine, typed: &str, headers: &[String]) -> String {
+fn finish_command(command_line: &CommandLine, typed: &str, headers: &[String], options: &[String]) -> String {
     let names = headers.iter().filter_map(|header| header.split_once(':'));
     let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
     let headers = headers.iter().flat_map(|header| ["-H", header]);
-    let words = ["login", typed].into_iter().chain(headers);
+    let options = options.iter().map(String::as_str);
+    let words = ["login", typed].into_iter().chain(options).chain(headers);
     command_line.format_command(words.chain(["--finish", "THE URL YOU WERE REDIRECTED TO"]))
 }
 

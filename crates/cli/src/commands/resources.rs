@@ -162,8 +162,7 @@ impl ResourceWatch<'_> {
         match self.flood.admit(Instant::now()) {
             Admission::Print { left_out: 0 } => {}
             Admission::Print { left_out } => {
-                self.printer
-                    .note(&format!("{left_out} more changes came than can be read; they are left out"));
+                self.printer.note(&format!("{left_out} changes are left out, because they came too fast"));
             }
             Admission::Omit => return Ok(()),
         }

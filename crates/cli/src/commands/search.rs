@@ -41,10 +41,11 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
         printer.write_json(&json!({ "results": results, "found": ranked.len() }).to_string())?;
     } else if found.is_empty() {
         let servers = units::count(known.len(), "server");
-        printer
-            .note(&format!("nothing of {servers} fits `{words}`; `--refresh` asks them what they offer now"));
+        printer.note(&format!(
+            "nothing offered by {servers} matches `{words}`; `--refresh` asks them what they offer now"
+        ));
     } else {
-        let mut table = Table::new(["KIND", "SERVER", "NAME", "DESCRIPTION"]);
+        let mut table = Table::new(["KIND", "SERVER", "NAME", "DESCRIPTION"]).with_name_columns(3);
         for (item, _) in &found {
             let about = item.about.description.as_deref().or(item.about.title.as_deref()).unwrap_or_default();
             table.push_row([item.kind.into(), item.server.into(), item.id.to_string(), about.to_owned()]);

@@ -23,8 +23,8 @@ use crate::settings::Settings;
 use crate::settings::server_selection::{ServerSelection, SkipReason, SkippedServer};
 
 pub(super) async fn run(args: StatusArgs, settings: &Settings) -> Outcome {
-    let StatusArgs { servers, watch, timeout } = args;
-    let meant = settings.select_servers(&servers)?;
+    let StatusArgs { servers, watch, timeout, url } = args;
+    let meant = settings.select_servers(&servers)?.apply(&url)?;
     if watch {
         watch_servers(meant, settings).await
     } else {
@@ -77,7 +77,7 @@ fn print_statuses(statuses: &[ServerStatus], others: &[SkippedServer], printer: 
     } else {
         printer.write_layout(&rows::render(&rows, now, printer))?;
         if ready < total {
-            printer.note(&format!("{ready} of {} ready", units::count(total, "server")));
+            printer.note(&format!("{ready} of {} ready", units::count(total, "enabled server")));
         }
     }
     Ok(worst_exit(statuses, others))

@@ -142,7 +142,7 @@ impl TaskCommand<'_> {
                     if rows.is_empty() || is_connection_lost(&error) {
                         return Err(Failure::call(&error, self.server, &self.settings.command_line));
                     }
-                    self.printer().note(&format!("the server's own list cannot be read: {error}"));
+                    self.printer().note(&format!("the server's list of tasks cannot be read: {error}"));
                     Vec::new()
                 }
             };
@@ -309,8 +309,7 @@ impl TaskCommand<'_> {
             return Ok(super::tool_result::report_output_check(printer, tool, check));
         }
         if !printer.is_json() {
-            let tool = if tool.is_empty() { String::new() } else { format!(" `{tool}`") };
-            printer.write_failure(&Report::new(Exit::Tool, format!("the tool{tool} reported an error")));
+            printer.write_failure(&super::tool_result::tool_failure(tool, &result));
         }
         Ok(Exit::Tool)
     }

@@ -1,10 +1,10 @@
 //! Prints the result of a tool call, and reports whether it fits the tool's output schema.
 
 use bowline::schema::OutputCheck;
-use bowline::types::CallToolResult;
+use bowline::types::{CallToolResult, Content};
 
 use crate::exit::Exit;
-use crate::failure::{Fact, Outcome, Report};
+use crate::failure::{Fact, Outcome, Report, suggest_era};
 use crate::print::Printer;
 use crate::print::content::Viewer;
 
@@ -19,6 +19,17 @@ pub(super) fn show_result(printer: &Printer, viewer: &Viewer<'_>, result: &CallT
         printer.note(&format!("a part of the result was left out: {}", dropped.reason));
     }
     Ok(())
+}
+
+/// Builds the report of a tool that says that it failed.
+pub(super) fn tool_failure(tool: &str, result: &CallToolResult) -> Report {
+    let tool = if tool.is_empty() { String::new() } else { format!(" `{tool}`") };
+    let mut report = Report::new(Exit::Tool, format!("the tool{tool} reported an error"));
+    report.hint = result.content.iter().find_map(|block| match block {
+        Content::Text(text) => suggest_era(&text.text.get()),
+        _ => None,
+    });
+    report
 }
 
 /// Reports a result that violates the tool's output schema. The result is shown all the same.

@@ -147,9 +147,7 @@ async fn ask_trust(place: &Path, standing: TrustState, settings: &Settings) -> O
 }
 
 fn open_records(settings: &Settings) -> Outcome<TrustRecords> {
-    settings
-        .trust_records()
-        .ok_or_else(|| Failure::usage("there is no folder to remember it in that is yours alone"))
+    settings.trust_records().ok_or_else(|| Failure::usage("there is no private folder to record it in"))
 }
 
 /// Returns the project files at `path`: that file, those in that folder, or the nearest ones.

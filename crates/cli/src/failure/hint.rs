@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::auth::missing_scopes;
 use bowline::config::{Grant, Transport};
 use bowline::types::code;
-use bowline::{Cause, Fault, Limit, Misbehavior, Server, SpawnError, TaskEnd};
+use bowline::{Cause, Fault, Limit, Misbehavior, Revision, Server, SpawnError, TaskEnd};
 use bowline_transport::http::NOT_TLS;
 
 use crate::server_auth::{HeaderAuth, header_auth};
@@ -20,7 +20,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Tls if fault.evidence.note.as_deref() == Some(NOT_TLS) => {
             "if it has no certificate, write http://"
         }
-        Cause::Tls => "for a certificate of your own, set `ca_file` in the server's configuration",
+        Cause::Tls => {
+            "for an authority of your own, use --ca-file PATH, or set `ca_file` in the server's entry"
+        }
         Cause::Timeout(Limit::Idle) => "allow longer silence with --timeout",
         Cause::Timeout(Limit::Total) => "allow more time with --max-timeout",
         Cause::Timeout(Limit::Connect) if matches!(server.transport, Transport::Stdio(_)) => {
@@ -29,6 +31,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Timeout(Limit::Connect) => "allow more time with --connect-timeout",
         Cause::Status { retry_after: Some(after), .. } => {
             return Some(format!("rate limited; retry in {}", seconds(*after)));
+        }
+        Cause::Status { code: 404 | 405, .. } if has_common_path(server) => {
+            "is the path of the URL right? Servers with the older HTTP+SSE often listen under /sse"
         }
         Cause::Status { code: 404 | 405, .. } => {
             "is the path of the URL right? Many servers listen under /mcp"
@@ -46,6 +51,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::StoreUnavailable => "`bowline auth` shows where logins are stored; nothing there was changed",
         Cause::PlainHttp => "use https, or set `allow_http = true` in the server's entry",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
+        Cause::Spawn(SpawnError::NotFound) if has_arguments_in_command(server) => {
+            "the whole text is taken for the name of a program: put its arguments into `args`"
+        }
         Cause::Spawn(SpawnError::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(SpawnError::Denied) => "is it a program, and is it marked executable?",
         Cause::Exited(_) if !fault.evidence.stdout.is_empty() => {
@@ -57,6 +65,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Exited(_) => "see its stderr above, or run the command directly",
         Cause::Protocol(Misbehavior::ContentType | Misbehavior::Malformed(_)) => {
             "is this the MCP endpoint, and not a web page or another program?"
+        }
+        Cause::Protocol(Misbehavior::TooLarge { .. }) => {
+            "`message_limit_mib` in the server's entry allows larger messages"
         }
         Cause::NoCommonVersion { .. } => "bowline speaks 2024-11-05 to 2026-07-28",
         _ => return None,
@@ -70,6 +81,25 @@ pub(super) fn for_connecting(fault: &Fault, server: &Server) -> Option<String> {
     // Many servers end the connection when they are sent something else than TLS.
     let text = "is that an MCP server? If it speaks TLS on that port, write https://";
     (fault.cause == Cause::Cut && is_plain).then(|| text.to_owned())
+}
+
+/// Whether the name of the program looks like a command with arguments.
+fn has_arguments_in_command(server: &Server) -> bool {
+    let program = server.transport.program();
+    program.is_some_and(|program| program.args.is_empty() && program.command.trim().contains(' '))
+}
+
+/// Whether the URL has the path that most servers have.
+fn has_common_path(server: &Server) -> bool {
+    server.transport.http().is_some_and(|http| http.url.path().trim_end_matches('/').ends_with("/mcp"))
+}
+
+/// Suggests the older era for an error whose text names the newest revision: some servers of both eras cannot do
+/// everything in the newer one.
+pub(super) fn for_era(text: &str) -> Option<String> {
+    let revision = Revision::NEWEST_MODERN.as_str();
+    let hint = format!("if the server's support of {revision} is the problem, try --protocol legacy");
+    text.contains(revision).then_some(hint)
 }
 
 /// Suggests how to authenticate.
@@ -137,6 +167,27 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
     use bowline_testkit::with;
+
+    #[test]
+    fn hints_fit_the_server() {
+        let of =
+            |cause: Cause, server: &Server| for_fault(&Fault::new(cause), server, &CommandLine::default());
+        let not_found = || Cause::Spawn(SpawnError::NotFound);
+        let in_one = Server::stdio("s", "npx -y foo").build().unwrap();
+        assert!(of(not_found(), &in_one).unwrap().ends_with("put its arguments into `args`"));
+        let with_args = Server::stdio("s", "C:/Program Files/x").args(["y"]).build().unwrap();
+        assert!(of(not_found(), &with_args).unwrap().starts_with("is it installed?"));
+        let status = |code| Cause::Status { code, retry_after: None };
+        let url = |url: &str| Server::http("s", url).build().unwrap();
+        assert!(of(status(404), &url("http://h/")).unwrap().ends_with("under /mcp"));
+        assert!(of(status(405), &url("http://h/mcp/")).unwrap().ends_with("under /sse"));
+        let too_large = Cause::Protocol(Misbehavior::TooLarge { limit: 1 });
+        assert!(of(too_large, &in_one).unwrap().contains("message_limit_mib"));
+        assert_eq!(for_era("not available on 2025-11-25 connections"), None);
+        assert!(
+            for_era("not available on 2026-07-28 connections").unwrap().ends_with("try --protocol legacy")
+        );
+    }
 
     #[test]
     fn missing_scopes_are_suggested() {

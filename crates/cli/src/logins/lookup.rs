@@ -58,5 +58,7 @@ pub(crate) fn server_for_login(login: &Account, settings: &Settings) -> Outcome<
     let mut auth = config::AuthSettings::default();
     auth.account.clone_from(&login.label);
     let server = Server::http(&login.server, &login.url).auth(auth).build();
-    server.map_err(|why| Failure::usage(format!("the login of `{}` names no server: {why}", login.server)))
+    server.map_err(|why| {
+        Failure::usage(format!("the stored login of `{}` has no URL that can be used: {why}", login.server))
+    })
 }

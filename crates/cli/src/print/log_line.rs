@@ -61,7 +61,7 @@ pub(crate) async fn print_logs_during<T>(
 /// Notes that lines were not printed.
 pub(crate) fn note_left_out(printer: &Printer, count: u64) {
     if count > 0 {
-        printer.note(&format!("{count} more log lines came than can be read; they are left out"));
+        printer.note(&format!("{count} log lines are left out, because they came too fast"));
     }
 }
 
@@ -109,6 +109,32 @@ pub(crate) fn to_json(message: &LogMessage, server: &str) -> String {
     });
     object.to_string()
 }
+
+/// Formats a line of stderr for a terminal, like a message whose level is `stderr`.
+pub(crate) fn stderr_to_text(line: &str, paint: impl Fn(Style, &str) -> String) -> String {
+    let (time, level) = (clock::local(SystemTime::now()), format!("{STDERR:LEVEL_WIDTH$}"));
+    let text = escape::indented_text(&truncate(line, MAX_MESSAGE_CHARS));
+    format!("{}  {}  {text}", paint(FAINT, &time), paint(FAINT, &level))
+}
+
+/// Formats a line of stderr for a pipe, like a message whose level is `stderr`.
+pub(crate) fn stderr_to_tabs(line: &str) -> String {
+    let time = clock::utc(SystemTime::now());
+    format!("{time}\t{STDERR}\t\t{}", escape::line(&truncate(line, MAX_MESSAGE_CHARS)))
+}
+
+/// Formats a line of stderr as JSON.
+pub(crate) fn stderr_to_json(line: &str, server: &str) -> String {
+    let object = json!({
+        "time": clock::utc(SystemTime::now()),
+        "server": server,
+        "stream": STDERR,
+        "data": line,
+    });
+    object.to_string()
+}
+
+const STDERR: &str = "stderr";
 
 /// Returns the data of a message: a string as text, everything else as JSON.
 fn data_text(message: &LogMessage) -> String {

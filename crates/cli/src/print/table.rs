@@ -13,17 +13,24 @@ pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     /// Greatest width of a column other than the last.
     max_column_width: usize,
+    /// How many columns say what a row is about, if there is no room for columns.
+    name_columns: usize,
 }
 
 impl<const N: usize> Table<N> {
     /// Creates a table without rows.
     pub(crate) fn new(headers: [&'static str; N]) -> Self {
-        Self { headers, rows: Vec::new(), max_column_width: MAX_COLUMN_WIDTH }
+        Self { headers, rows: Vec::new(), max_column_width: MAX_COLUMN_WIDTH, name_columns: 1 }
     }
 
     /// Leaves more room to the last column.
     pub(crate) fn with_max_column_width(self, max_column_width: usize) -> Self {
         Self { max_column_width, ..self }
+    }
+
+    /// Says how many columns stand on the first line of a row, if there is no room for columns.
+    pub(crate) fn with_name_columns(self, name_columns: usize) -> Self {
+        Self { name_columns, ..self }
     }
 
     /// Adds a row, which may hold server text.
@@ -65,12 +72,20 @@ impl<const N: usize> Table<N> {
     fn draw(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
         let rows: Vec<[String; N]> =
             self.rows.iter().map(|row| row.each_ref().map(|cell| flatten_text(cell))).collect();
-        let widths: [usize; N] = std::array::from_fn(|column| {
+        let widest = |column: usize| {
             let cells = rows.iter().map(|row| display_width(&row[column]));
-            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(self.max_column_width)
+            cells.chain([self.headers[column].len()]).max().unwrap_or(0)
+        };
+        // The first column names things that a person copies, so that its cells are never cut.
+        let widths: [usize; N] = std::array::from_fn(|column| match column {
+            0 => widest(0),
+            column => widest(column).min(self.max_column_width),
         });
         let before: usize = widths[..N - 1].iter().map(|width| width + GAP).sum();
-        let room = width.saturating_sub(before).max(MIN_LAST_COLUMN_WIDTH);
+        let room = width.saturating_sub(before);
+        if room < MIN_LAST_COLUMN_WIDTH.min(widest(N - 1)) {
+            return draw_stacked(&rows, self.name_columns, width, paint);
+        }
         let mut out = String::new();
         let mut line = |cells: [&str; N], kinds: [Kind; N]| {
             let mut padding = 0;
@@ -106,6 +121,34 @@ impl<const N: usize> Table<N> {
     }
 }
 
+/// Draws rows that are too wide for columns: the name on a line of its own, the other cells below.
+fn draw_stacked<const N: usize>(
+    rows: &[[String; N]],
+    name_columns: usize,
+    width: usize,
+    paint: impl Fn(Kind, &str) -> String,
+) -> String {
+    let mut out = String::new();
+    let mut push = |indent: usize, kind: Kind, text: &str| {
+        for line in wrap(text, width.saturating_sub(indent)) {
+            out.extend(std::iter::repeat_n(' ', indent));
+            out.push_str(&paint(kind, line));
+            out.push('\n');
+        }
+    };
+    for row in rows {
+        push(0, Kind::Name, &row[..name_columns].join(" "));
+        let details: Vec<&str> =
+            row[name_columns..N - 1].iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+        push(STACKED_INDENT, Kind::Detail, &details.join(" · "));
+        push(STACKED_INDENT, Kind::Plain, &row[N - 1]);
+    }
+    out
+}
+
+/// How far the cells below the first one are indented.
+const STACKED_INDENT: usize = 4;
+
 #[derive(Clone, Copy)]
 enum Kind {
     Header,
@@ -118,7 +161,7 @@ enum Kind {
 const GAP: usize = 2;
 /// Greatest width of a column other than the last, unless the table has its own.
 const MAX_COLUMN_WIDTH: usize = 36;
-/// Smallest width of the last column, however narrow the terminal is.
+/// Smallest width of the last column; on a narrower terminal there are no columns.
 const MIN_LAST_COLUMN_WIDTH: usize = 20;
 
 /// Returns the first paragraph on one line; the rest is for models, and in the machine output.
@@ -175,6 +218,35 @@ echo    read-only  Gives back what it is
 ";
         assert_eq!(drawn, expected);
         assert!(drawn.lines().all(|line| display_width(line) <= 44));
+    }
+
+    /// A URI can be copied from any terminal, and no line is wider than it.
+    #[test]
+    fn what_does_not_fit_into_columns_is_stacked() {
+        let mut table = Table::new(["URI", "TYPE", "NAME", "DESCRIPTION"]);
+        let uri = "demo://resource/static/document/architecture.md";
+        table.push_row([
+            uri.into(),
+            "text/markdown".into(),
+            "architecture".into(),
+            "A document about how the parts work together".into(),
+        ]);
+        table.push_row(["demo://b".into(), String::new(), "b".into(), String::new()]);
+        let drawn = table.draw(60, |_, text| text.to_owned());
+        let expected = "\
+demo://resource/static/document/architecture.md
+    text/markdown · architecture
+    A document about how the parts work together
+demo://b
+    b
+";
+        assert_eq!(drawn, expected);
+        for width in [20, 40, 60, 80, 100, 120] {
+            let drawn = table.draw(width, |_, text| text.to_owned());
+            assert!(drawn.lines().all(|line| display_width(line) <= width), "{width}: {drawn}");
+            assert!(drawn.contains(uri) || width < uri.len(), "{width}: {drawn}");
+        }
+        assert!(table.draw(120, |_, text| text.to_owned()).starts_with("URI  "), "there is room for columns");
     }
 
     #[test]

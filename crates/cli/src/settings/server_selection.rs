@@ -6,6 +6,8 @@ use bowline::Server;
 use bowline::config::Hook;
 
 use super::Settings;
+use super::url_server::apply_url_args;
+use crate::args::UrlArgs;
 use crate::failure::{Failure, Outcome};
 use crate::settings::target::server_from_url;
 use bowline_settings::{Layers, ServerLookup, UntrustedFile};
@@ -105,6 +107,15 @@ impl Settings {
 }
 
 impl ServerSelection {
+    /// Applies the options about servers with a URL to those that have one.
+    pub(crate) fn apply(mut self, args: &UrlArgs) -> Outcome<Self> {
+        let servers = std::mem::take(&mut self.servers).into_iter().map(|server| {
+            if server.transport.http().is_some() { apply_url_args(server, args) } else { Ok(server) }
+        });
+        self.servers = servers.collect::<Outcome<_>>()?;
+        Ok(self)
+    }
+
     /// Removes all hooks, for commands that only look.
     pub(crate) fn without_hooks(mut self) -> Self {
         for server in &mut self.servers {

@@ -6,6 +6,7 @@ use bowline_config::closest_name;
 
 use super::Settings;
 use super::positional::PositionalArgs;
+use super::url_server::apply_url_args;
 use crate::args::{self, ServerArgs, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
@@ -14,7 +15,8 @@ use bowline_settings::{Layers, Origin, ServerLookup};
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
     pub(crate) fn resolve_server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
-        let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
+        let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, command } =
+            args;
         let named = name.and_then(|name| self.named_server(name));
         let mut server = match (named, name, command.split_first()) {
             (_, _, Some((program, rest))) => {
@@ -28,6 +30,7 @@ impl Settings {
             (None, Some(name), None) => self.configured_server(name)?,
             (None, None, None) => return Err(Failure::usage("SERVER is missing")),
         };
+        server = apply_url_args(server, &url)?;
         for header in headers {
             let (name, value) = split_pair(&header, ':', "-H 'Name: value'")?;
             server = server.with_header(name, value).map_err(|why| invalid_value_failure("-H", &why))?;

@@ -224,3 +224,34 @@ fn a_closed_output_pipe_is_no_error() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
 }
+
+/// Some servers of both eras cannot do everything in the newer one, and their tools say so.
+#[tokio::test]
+async fn a_failure_of_the_newest_revision_gets_a_hint_at_the_older_one() {
+    let context = Context::new();
+    let server = testkit::server().modern().tool("fail").run().await;
+    let call = |message: &str| context.run(context.bowline(["call", &server.url(), "fail", message]));
+    let hint = "\nhint: if the server's support of 2026-07-28 is the problem, try --protocol legacy\n";
+    let shown = call("message=elicitation is unavailable on 2026-07-28 connections");
+    assert!(shown.contains(hint), "{shown}");
+    let shown = call("message=out of rope");
+    assert!(!shown.contains("hint:"), "{shown}");
+}
+
+/// The limit is that of the entry, and the error names it and the key that raises it.
+#[tokio::test]
+async fn the_limit_of_a_message_can_be_set() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let message = format!("message={}", "x".repeat(2 * 1024 * 1024));
+    let call = |limit: u32| {
+        let url = server.url();
+        context.user_config(&format!("[servers.s]\nurl = '{url}'\nmessage_limit_mib = {limit}\n"));
+        let output = context.bowline(["call", "s", "echo", "--file", "-"]);
+        context.run_with_input(output, &serde_json::json!({ "message": &message }).to_string())
+    };
+    let refused = call(1);
+    assert!(refused.contains("sent a message larger than 1 MiB"), "{}", &refused[..2000.min(refused.len())]);
+    assert!(refused.contains("hint: `message_limit_mib` in the server's entry allows larger messages"));
+    assert!(call(8).starts_with("exit: 0\n"));
+}

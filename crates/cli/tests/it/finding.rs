@@ -181,7 +181,7 @@ async fn search_ranks_what_all_servers_offer() {
     exit: 0
     --- stdout
     --- stderr
-    note: nothing of 2 servers fits `xyzzy`; `--refresh` asks them what they offer now
+    note: nothing offered by 2 servers matches `xyzzy`; `--refresh` asks them what they offer now
     ---
     ");
 }

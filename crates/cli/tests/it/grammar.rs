@@ -12,52 +12,57 @@ fn help_in_short() {
 
     Usage: bowline [OPTIONS] <COMMAND>
 
-    Commands:
-      tools        List tools with their parameters: of all servers, of one, or one tool in full
+    Find and call:
+      tools        List tools with their parameters: of all servers, or of one
       search       Find tools, prompts and resources of all servers by words
+      call         Call a tool
+      repl         Call tools at a prompt that stays connected
+      read         Read a resource
+      prompt       Expand a prompt
       resources    List the resources of a server, or watch them
       templates    List the resource templates of a server
       prompts      List the prompts of a server
-      call         Call a tool
-      tasks        Look at the tasks that calls became: list, wait, cancel
-      read         Read a resource
-      prompt       Expand a prompt
-      repl         Call tools at a prompt that stays connected
+      tasks        List, wait for or cancel the tasks that calls became
       complete     Ask a server to complete an argument
-      logs         Print what a server logs, as it comes
-      ping         Measure how fast a server answers
       info         Show a server's name, protocol revision and capabilities
-      connect      Relay a server to an MCP host, reconnecting as needed
-      serve        Serve all servers to MCP hosts as one, reconnecting as needed
-      login        Log in to a server, and stay logged in
-      logout       Log out: revoke a login and delete it
-      auth         List your logins; export and import them
-      status       Show the connection status of all servers
-      watch        Print what happens to servers as it happens, and run their hooks
-      ps           List the processes of servers that were started, with their memory
-      trust        Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you
-                   agree
-      untrust      Stop trusting a project's `bowline.toml` and `.mcp.json`
+      ping         Measure how fast a server answers
+
+    Set up servers:
       add          Add a server to your configuration: a URL, a command or a package
-      import       Import the servers of other MCP hosts on this machine into your configuration
+      import       Import the servers of MCP hosts on this machine
+      list         List the configured servers, without connecting to them
       remove       Remove servers from your configuration
       enable       Enable servers of your configuration
       disable      Disable servers of your configuration
-      list         List the configured servers, without connecting to them
       edit         Open your configuration in an editor, and check it afterwards
+      config       Check the configuration, print its files or its schema
+      trust        Show what a project's configuration would do, and trust it
+      untrust      Stop trusting a project's configuration
+
+    Use them in MCP hosts:
       install      Write an entry for bowline into the configuration of a host
       uninstall    Restore the configuration of a host as it was before `install`
-      config       Look at the configuration
+      serve        Serve all servers to MCP hosts as one, reconnecting as needed
+      connect      Relay a server to an MCP host, reconnecting as needed
+
+    Log in:
+      login        Log in to a server, and stay logged in
+      logout       Log out: revoke a login and delete it
+      auth         List your logins; export and import them
+
+    Watch:
+      status       Show the connection status of all servers
+      watch        Print events of servers as they happen, and run their hooks
+      logs         Print the log messages and the stderr of a server as they come
+      ps           List the processes of started servers, with their memory
+
+    Others:
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder
-      demo         See it work: a small server in this process, and a client that uses it
-      help         Print this message or the help of the given subcommand(s)
+      demo         Watch calls survive a server that keeps failing
+      help         Print this text, or the help of a verb
 
     Options:
-      -h, --help     Print help (see more with '--help')
-      -V, --version  Print version
-
-    Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's
           --trust-project    Trust the project's `bowline.toml` and `.mcp.json` for this command alone
           --json             Print JSON for machines, the server's own where there is one
@@ -65,6 +70,8 @@ fn help_in_short() {
           --color <WHEN>     When to use color [default: auto] [possible values: auto, always, never]
       -v, --verbose...       Log more to stderr; up to three times
       -q, --quiet            No notes and no progress on stderr; errors are still shown
+      -h, --help             Print help (see more with '--help')
+      -V, --version          Print version
 
     Exit codes:
         0  ok
@@ -84,11 +91,11 @@ fn help_in_short() {
     Environment:
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
-      BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+      BOWLINE_PASSPHRASE     the passphrase of `bowline auth export` and `import`
       BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
-      BROWSER                what opens a page: one that a server asks you to visit, or a login
-      XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
-                             (default ~/.cache); that folder may be deleted at any time
+      BROWSER                the program that opens web pages, for logins and at a server's request
+      XDG_CACHE_HOME         the folder for caches (default ~/.cache); `bowline` in it, which has the
+                             protocol and the lists of servers, may be deleted at any time
       TRACEPARENT            the trace that calls belong to, with TRACESTATE
       NO_COLOR               no color
     --- stderr
@@ -146,7 +153,7 @@ fn help_of_call() {
               How to draw images in the terminal
 
               Possible values:
-              - auto:   As the terminal can; not at all in a pipe
+              - auto:   In the way that the terminal supports; not at all in a pipe
               - kitty:  Kitty, Ghostty
               - iterm2: iTerm2, WezTerm
               - sixel:  Terminals that know sixels
@@ -163,9 +170,9 @@ fn help_of_call() {
               ask]
 
               Possible values:
-              - ask:     Ask you
-              - decline: Say no
-              - cancel:  Say that nobody answered
+              - ask:     Ask you what to answer
+              - decline: Decline the request
+              - cancel:  Tell the server that nobody answered
 
           --answer <FIELD=VALUE>
               Fill in this field of a form beforehand
@@ -189,7 +196,7 @@ fn help_of_call() {
 
               Possible values:
               - ask:   Ask you, before the model sees it and before the server sees the answer
-              - allow: Let it
+              - allow: Allow it without asking
               - deny:  Refuse; sampling is not declared to the server
 
     Connection options:
@@ -212,6 +219,17 @@ fn help_of_call() {
 
       -H, --header <NAME: VALUE>
               Send this header with every request, for a server with a URL
+
+          --transport <WHICH>
+              Which transport to use for a server with a URL
+
+              Possible values:
+              - auto: Streamable HTTP, or HTTP+SSE if the server refuses that
+              - http: Streamable HTTP only
+              - sse:  HTTP+SSE only
+
+          --ca-file <PATH>
+              Trust the certificate authorities in this PEM file as well, for a server with a URL
 
       -e, --env <KEY=VALUE>
               Set this in the environment of a server that is started
@@ -302,6 +320,10 @@ fn help_of_a_list() {
           --protocol <ERA>          Which era of the protocol to speak [possible values: auto, legacy,
                                     modern]
       -H, --header <NAME: VALUE>    Send this header with every request, for a server with a URL
+          --transport <WHICH>       Which transport to use for a server with a URL [possible values:
+                                    auto, http, sse]
+          --ca-file <PATH>          Trust the certificate authorities in this PEM file as well, for a
+                                    server with a URL
       -e, --env <KEY=VALUE>         Set this in the environment of a server that is started
 
     Global options:
@@ -325,11 +347,14 @@ fn help_of_login() {
     --- stdout
     Log in to a server, and stay logged in
 
-    Usage: bowline login [OPTIONS] <SERVER>
+    Usage: bowline login [OPTIONS] <SERVER> [PORT]
 
     Arguments:
       <SERVER>
               A configured name, or a URL
+
+      [PORT]
+              The port of the redirect URI of a registered client (with --static-oauth-client-info)
 
     Options:
           --device
@@ -350,6 +375,49 @@ fn help_of_login() {
 
       -h, --help
               Print help (see a summary with '-h')
+
+    Connection options:
+          --transport <WHICH>
+              Which transport to use for a server with a URL
+
+              Possible values:
+              - auto: Streamable HTTP, or HTTP+SSE if the server refuses that
+              - http: Streamable HTTP only
+              - sse:  HTTP+SSE only
+
+          --ca-file <PATH>
+              Trust the certificate authorities in this PEM file as well, for a server with a URL
+
+    OAuth options:
+          --static-oauth-client-info <JSON|@FILE>
+              Use this registered OAuth client: JSON with `client_id` and `client_secret`, or @FILE
+
+              `${NAME}` in it stands for that environment variable, so that the secret is not in the
+              list of processes.
+
+          --static-oauth-client-metadata <JSON|@FILE>
+              Take `scope` and `token_endpoint_auth_method` from this client metadata: JSON, or @FILE
+
+          --client-metadata-url <URL>
+              Use this URL of a Client ID Metadata Document
+
+          --client-credentials
+              Log in as the client itself, without a person (needs --static-oauth-client-info)
+
+          --resource <URL>
+              Request tokens for this resource (RFC 8707)
+
+          --disable-resource-parameter
+              Request tokens without naming a resource
+
+          --authorize-param <KEY=VALUE>
+              Add this parameter to the URL of the login page; can be repeated
+
+          --host <HOST>
+              The host of the redirect URI of a registered client [default: localhost]
+
+          --callback-path <PATH>
+              The path of the redirect URI of a registered client [default: /oauth/callback]
 
     Global options:
           --config <PATH>
@@ -389,19 +457,20 @@ fn help_of_login() {
 
     The address of the login page is always printed; where there is a browser, it is opened as well.
     Over SSH, or without a display, open it on any machine. You end up on a page that cannot be shown:
-    copy its address and paste it here. A server that gives out codes for other devices is asked for one
+    copy its address and paste it here. If the server offers codes for other devices, one is used
     instead.
 
     Without a terminal nobody can be asked: the address is printed and the command ends with exit code
-    5. Whoever has logged in there then runs it again with --finish, within a quarter of an hour.
+    5. Log in there, and run the command again with --finish, within 15 minutes.
 
-    Other verbs log you in as well, if the server wants it and you sit at a terminal.
+    Other verbs log you in as well, if the server requires it and there is a terminal.
 
     Examples:
       bowline login docs
       bowline login https://mcp.example.com/mcp
       bowline login docs --device
       bowline login docs --scope files:write
+      bowline login https://mcp.example.com/mcp 9696 --static-oauth-client-info @client.json
       bowline login docs --finish 'http://127.0.0.1:[PORT]/callback?code=…&state=…'
     --- stderr
     ---
@@ -581,7 +650,7 @@ fn mistakes_as_json() {
     exit: 2
     --- stdout
     --- stderr
-    {"error":{"exit_code":2,"hint":null,"kind":"usage","message":"unrecognized subcommand 'tolls'"}}
+    {"error":{"exit_code":2,"hint":"a similar subcommand exists: 'tools'","kind":"usage","message":"unrecognized subcommand 'tolls'"}}
     ---
     "#);
 }

@@ -81,6 +81,22 @@ async fn logs_go_on_after_a_restart() {
     assert_eq!(watching.interrupt().await.0, Some(0));
 }
 
+/// A process has stderr, whatever it sends as messages.
+#[tokio::test]
+async fn the_stderr_of_a_process_is_printed() {
+    let context = Context::new();
+    for server in [script(), script().without_capability("logging"), script().modern()] {
+        let server = testkit::stdio_command(&server);
+        let talks = r#"printf 'begun \033[2J\n' >&2; exec "$0" "$@""#;
+        let mut command = context.bowline(["logs", "--", "/bin/sh", "-c", talks]);
+        command.arg(&server.program).args(&server.args);
+        let mut watching = WatchProcess::start(command);
+        let line = watching.next_line().await;
+        assert!(line.ends_with("Z\tstderr\t\tbegun \\u{1b}[2J"), "{line:?}");
+        assert_eq!(watching.interrupt().await.0, Some(0));
+    }
+}
+
 // LG-01, LG-02
 #[tokio::test]
 async fn missing_log_support_is_reported() {

@@ -88,7 +88,7 @@ async fn the_worst_decides_the_exit_code() {
     dead	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr
-    note: 1 of 3 servers ready
+    note: 1 of 3 enabled servers ready
     note: log in with `bowline login closed`
     ---
     ");

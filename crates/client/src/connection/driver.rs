@@ -30,7 +30,7 @@ pub(crate) use setup::ConnectionSetup;
 
 use super::engine::{DriverEvent, PendingRequest};
 use super::link::handshake::Handshake;
-use super::link::target::{MAX_MESSAGE_BYTES, Target};
+use super::link::target::Target;
 use super::link::{OpenLink, end_session, event_stream, pipe};
 use super::listen::SubscriptionKind;
 use super::listen::standalone_stream::open_standalone_stream;
@@ -339,7 +339,7 @@ impl Driver {
             let launch = process::Launch {
                 stdio: &stdio,
                 name: &connection.server.name,
-                limit: MAX_MESSAGE_BYTES,
+                limit: connection.server.message_limit,
                 grace: process::Grace { eof: exit_wait, ..process::Grace::default() },
                 records: records.as_deref(),
                 watchdog,

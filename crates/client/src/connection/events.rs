@@ -1,5 +1,6 @@
 //! What subscribers of a connection learn: its events and its statistics.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,10 +15,18 @@ pub(crate) struct ConnectionEvents {
     health: Mutex<Health>,
     /// Whether the end of each call is an event.
     report_calls: AtomicBool,
-    /// Whether each line that the server's process writes to stderr is an event.
-    report_stderr: AtomicBool,
-    /// Number of lines of stderr that were left out since the last one that was not.
-    skipped_stderr: Mutex<u64>,
+    stderr: Mutex<StderrReports>,
+}
+
+/// What becomes of the lines that the server's process writes to stderr.
+enum StderrReports {
+    /// They are kept, and the oldest ones forgotten, until somebody wants them as events.
+    Kept(VecDeque<Box<str>>),
+    /// Each is an event.
+    Reported {
+        /// Number of lines that were left out since the last one that was not.
+        skipped: u64,
+    },
 }
 
 impl ConnectionEvents {
@@ -26,8 +35,7 @@ impl ConnectionEvents {
             sender: EventSender::new(EVENT_BUFFER),
             health: Mutex::default(),
             report_calls: AtomicBool::new(false),
-            report_stderr: AtomicBool::new(false),
-            skipped_stderr: Mutex::default(),
+            stderr: Mutex::new(StderrReports::Kept(VecDeque::new())),
         }
     }
 
@@ -50,20 +58,38 @@ impl ConnectionEvents {
         self.report_calls.load(Ordering::Relaxed) && self.has_subscribers()
     }
 
+    /// Makes lines of stderr events: those that were kept, and all further ones.
     pub(crate) fn report_stderr(&self) {
-        self.report_stderr.store(true, Ordering::Relaxed);
+        let mut reports = self.stderr.lock();
+        if let StderrReports::Kept(lines) = &mut *reports {
+            let lines = std::mem::take(lines);
+            *reports = StderrReports::Reported { skipped: 0 };
+            lines.into_iter().for_each(|line| self.offer_stderr(&mut reports, line));
+        }
     }
 
-    /// Emits a line of stderr, if that was asked for. A line that finds many events waiting is
-    /// counted and left out, so that a flood neither grows the queue nor displaces other events.
+    /// Emits a line of stderr, if that was asked for; otherwise it is kept for a while.
     pub(crate) fn emit_stderr(&self, line: &str) {
-        if !self.report_stderr.load(Ordering::Relaxed) || !self.has_subscribers() {
+        let mut reports = self.stderr.lock();
+        if let StderrReports::Kept(lines) = &mut *reports {
+            if lines.len() == MAX_KEPT_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line.into());
             return;
         }
-        let mut skipped = self.skipped_stderr.lock();
-        let line = StderrLine { text: line.into(), skipped: *skipped };
-        let is_sent = self.sender.offer(Event::Stderr(Arc::new(line)));
-        *skipped = if is_sent { 0 } else { *skipped + 1 };
+        self.offer_stderr(&mut reports, line.into());
+    }
+
+    /// Emits a line, if somebody receives it. A line that finds many events waiting is counted and left
+    /// out, so that a flood neither grows the queue nor displaces other events.
+    fn offer_stderr(&self, reports: &mut StderrReports, text: Box<str>) {
+        let StderrReports::Reported { skipped } = reports else { return };
+        if self.has_subscribers() {
+            let line = StderrLine { text, skipped: *skipped };
+            let is_sent = self.sender.offer(Event::Stderr(Arc::new(line)));
+            *skipped = if is_sent { 0 } else { *skipped + 1 };
+        }
     }
 
     /// Whether an event stream, a hook or a relay subscribes to the events of this connection.
@@ -81,5 +107,33 @@ impl ConnectionEvents {
     }
 }
 
+/// How many lines of stderr are kept until somebody wants them as events. Each has at most 1,024 bytes.
+const MAX_KEPT_LINES: usize = 50;
+
 /// Number of events that a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server wrote while it started is not lost to those who ask for it later, within limits.
+    #[test]
+    fn earlier_lines_of_stderr_come_first() {
+        let events = ConnectionEvents::new();
+        (0..60).for_each(|n| events.emit_stderr(&n.to_string()));
+        let mut received = events.subscribe();
+        assert_eq!(received.try_next(), None);
+        events.report_stderr();
+        events.emit_stderr("now");
+        // They are reported once.
+        events.report_stderr();
+        let mut lines = Vec::new();
+        while let Some(Event::Stderr(line)) = received.try_next() {
+            assert_eq!(line.skipped, 0);
+            lines.push(line.text.to_string());
+        }
+        let expected = (10..60).map(|n| n.to_string()).chain(["now".to_owned()]);
+        assert_eq!(lines, expected.collect::<Vec<_>>());
+    }
+}

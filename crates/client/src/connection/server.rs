@@ -23,6 +23,8 @@ pub(crate) struct ServerSettings {
     pub(crate) timeouts: Timeouts,
     /// Maximum time that a call waits for a server that is down.
     pub(crate) reconnect_wait: Duration,
+    /// Maximum size of a message from the server, in bytes.
+    pub(crate) message_limit: usize,
     /// Delay before a tracked list is fetched after the server announced a change.
     pub(crate) list_change_delay: Duration,
     /// Configured transport: `stdio`, `http` or `sse`.

@@ -91,6 +91,7 @@ fn the_schema_refuses_what_the_parser_refuses() {
         json!({ "command": "x", "keepalive_interval": -1 }),
         json!({ "command": "x", "keepalive_interval": "20 parsecs" }),
         json!({ "command": "x", "reconnect_wait": 86401 }),
+        json!({ "command": "x", "message_limit_mib": 0 }),
         json!({ "command": "x", "reconnect_wait": true }),
         json!({ "command": "x", "transport": "ws" }),
         json!({ "command": "x", "transport": "http" }),
@@ -150,6 +151,7 @@ fn every_key_is_explained_and_defaults_are_given() {
     assert_eq!(default("protocol"), "auto");
     assert_eq!(default("keepalive_interval"), 180);
     assert_eq!(default("reconnect_wait"), 10);
+    assert_eq!(default("message_limit_mib"), 64);
 }
 
 /// The schema and the parser agree about `[auth]` and `[store]`.

@@ -24,6 +24,7 @@ fn every_key_is_read() {
             probe_timeout = "500ms"
             keepalive_interval = 20
             reconnect_wait = "2s"
+            message_limit_mib = 256
             share = "all"
             idle_stop = "30m"
             enabled_tools = ["read_*", "${ROOT:-list}"]
@@ -58,6 +59,7 @@ fn every_key_is_read() {
         .protocol(Protocol::Legacy)
         .keepalive(Some(Duration::from_secs(20)))
         .reconnect_wait(Duration::from_secs(2))
+        .message_limit(256 * 1024 * 1024)
         .share(Share::All)
         .idle_stop(Some(Duration::from_secs(1800)))
         .exposure(with!(Exposure::default(),

@@ -7,6 +7,7 @@ use bowline::{Era, ErrorKind, HandlerResult, Json, Status};
 use bowline_server::OpenRequest;
 
 use super::HostSession;
+use super::exposed;
 use super::upstream::Upstream;
 use crate::forwarded_call::{CallKind, ForwardedCall, TaskProgress, call_options};
 use crate::open_calls::OpenCall;
@@ -64,6 +65,10 @@ impl HostSession {
         method: &str,
         params: Option<Json>,
     ) -> HandlerResult {
+        let exposure = &self.relay.server.exposure;
+        if let Some(refused) = exposed::refuse(exposure, method, params.as_ref()) {
+            return Err(refused);
+        }
         let client = &upstream.client;
         let status = client.status().current();
         let era = if let Status::Ready(peer) = &status { Some(peer.era()) } else { None };
@@ -95,6 +100,7 @@ impl HostSession {
             result = Box::pin(forwarded.send(open, method, params, options)) => result,
             () = self.relay.wait_for_hang() => return Err(error_response::hung(&self.relay.server.name)),
         };
+        let result = result.map(|result| exposed::filter_page(exposure, method, result));
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().current();

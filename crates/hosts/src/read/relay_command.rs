@@ -116,7 +116,13 @@ struct RelayArgs {
     resource: Option<String>,
     client_info: Option<String>,
     client_metadata: Option<String>,
+    client_metadata_url: Option<String>,
+    is_client_credentials: bool,
+    names_no_resource: bool,
+    authorize_params: Vec<(String, String)>,
     callback_host: Option<String>,
+    callback_path: Option<String>,
+    ca_file: Option<String>,
     hidden_tools: Vec<String>,
 }
 
@@ -147,12 +153,34 @@ impl RelayArgs {
                 "--resource" => parsed.resource = value(),
                 "--static-oauth-client-info" => parsed.client_info = value(),
                 "--static-oauth-client-metadata" => parsed.client_metadata = value(),
+                "--client-metadata-url" => parsed.client_metadata_url = value(),
+                "--client-credentials" => parsed.is_client_credentials = true,
+                "--disable-resource-parameter" => parsed.names_no_resource = true,
+                "--authorize-param" => {
+                    let param = value();
+                    let param = param.as_deref().and_then(|param| param.split_once('='));
+                    parsed
+                        .authorize_params
+                        .extend(param.map(|(key, value)| (key.to_owned(), value.to_owned())));
+                }
                 "--host" => parsed.callback_host = value(),
+                "--callback-path" => parsed.callback_path = value(),
+                "--ca-file" => parsed.ca_file = value(),
+                "--header-file" => {
+                    drop(value());
+                    found.attend("its headers are in another file: set `headers`".to_owned());
+                }
                 "--ignore-tool" => parsed.hidden_tools.extend(value()),
                 "--allow-http" => parsed.allow_http = true,
                 "--auth-timeout" | "--timeout" | "--max-timeout" | "--connect-timeout"
+                | "--headers-timeout" | "--body-timeout" | "--ping-interval" | "--auth-success-url"
                 | "--reconnect-wait" | "--protocol" | "--env" | "-e" => drop(value()),
-                "--debug" | "--silent" | "--enable-proxy" | "-v" | "-q" => {}
+                "--token-endpoint" => {
+                    drop(value());
+                    found.note("`--token-endpoint` is not used".to_owned());
+                }
+                "--debug" | "--silent" | "--enable-proxy" | "--keep-alive" | "--device-code" | "-v"
+                | "-q" => {}
                 unknown if unknown.starts_with('-') => found.note(format!("`{unknown}` is not used")),
                 url if parsed.url.is_none() && url.contains("://") => parsed.url = Some(word.clone()),
                 other => parsed.port = other.parse().ok().or(parsed.port),
@@ -192,7 +220,8 @@ pub(super) fn read_relay(
                 }
                 if let Some(port) = args.port {
                     let host = args.callback_host.as_deref().unwrap_or("localhost");
-                    login.set_text("redirect_uri", format!("http://{host}:{port}/oauth/callback"));
+                    let path = args.callback_path.as_deref().unwrap_or("/oauth/callback");
+                    login.set_text("redirect_uri", format!("http://{host}:{port}{path}"));
                 }
             }
             None => found.attend("its OAuth client is in another file: set `auth.client_id`".to_owned()),
@@ -202,6 +231,23 @@ pub(super) fn read_relay(
         && let Some(scope) = metadata.get("scope").and_then(serde_json::Value::as_str)
     {
         login.set_scopes(&Value::String(scope.to_owned()), translator, found);
+    }
+    if let Some(url) = args.client_metadata_url {
+        login.set_text("client_metadata_url", translator.translate(&url, found));
+    }
+    if args.is_client_credentials {
+        login.set_text("grant", "client-credentials".to_owned());
+    }
+    if !args.authorize_params.is_empty() {
+        let params = args.authorize_params.iter();
+        let params = params.map(|(key, value)| (key.clone(), translator.translate(value, found))).collect();
+        login.set("authorize_params", EntryValue::Table(params));
+    }
+    if args.names_no_resource {
+        login.set("resource", EntryValue::Flag(false));
+    }
+    if let Some(path) = args.ca_file {
+        endpoint.tls.push(("ca_file", translator.translate(&path, found)));
     }
     if let Some(resource) = args.resource {
         login.set("resource", EntryValue::Text(translator.translate(&resource, found)));

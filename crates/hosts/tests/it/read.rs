@@ -49,6 +49,39 @@ fn read(host: Host, project: Option<&str>, text: &str) -> String {
     out
 }
 
+/// Every option of `mcp-remote` 0.15 is taken over, has nothing to change, or is named.
+#[test]
+fn the_options_of_a_relay_are_read() {
+    let text = r#"{ "mcpServers": { "docs": { "command": "npx", "args": [
+        "-y", "mcp-remote", "https://h/mcp", "9696", "--static-oauth-client-info", "{\"client_id\": \"app\"}",
+        "--static-oauth-client-metadata", "{\"scope\": \"a b\"}", "--host", "127.0.0.1", "--callback-path", "/cb",
+        "--client-metadata-url", "https://client.example/doc.json", "--client-credentials",
+        "--authorize-param", "prompt=consent", "--authorize-param", "audience=x", "--disable-resource-parameter",
+        "--ca-file", "/etc/ca.pem", "--header-file", "/etc/headers", "--ignore-tool", "delete*", "--ignore-tool", "drop",
+        "--auth-timeout", "60", "--auth-success-url", "https://client.example/", "--headers-timeout", "1",
+        "--body-timeout", "0", "--keep-alive", "--ping-interval", "60", "--token-endpoint", "https://a/token",
+        "--silent", "--debug", "--enable-proxy", "--device-code", "--ipv4", "--use-id-token" ] } } }"#;
+    assert_eq!(
+        read(Host::Cursor, None, text),
+        "\
+[servers.docs]
+url = \"https://h/mcp\"
+auth = { client_id = \"app\", redirect_uri = \"http://127.0.0.1:9696/cb\", scope = [\"a\", \"b\"], \
+client_metadata_url = \"https://client.example/doc.json\", grant = \"client-credentials\", \
+authorize_params = { prompt = \"consent\", audience = \"x\" }, resource = false }
+ca_file = \"/etc/ca.pem\"
+disabled_tools = [\"delete*\", \"drop\"]
+# https://h/mcp
+# attention: its headers are in another file: set `headers`
+# note: `--token-endpoint` is not used
+# note: `--ipv4` is not used
+# note: `--use-id-token` is not used
+# note: it was relayed by a command, and is now reached directly
+
+"
+    );
+}
+
 #[test]
 #[cfg(unix)]
 fn every_host_is_read() {

@@ -43,7 +43,7 @@ enum Source {
 impl NewServer {
     /// The server that is meant, unless it has to be looked up in a registry.
     pub(super) fn from_args(args: AddArgs) -> Outcome<Self> {
-        let AddArgs { words, headers, envs, cwd, transport, command, registry, .. } = args;
+        let AddArgs { words, headers, envs, cwd, transport, ca_file, command, registry, .. } = args;
         if !registry.arguments.is_empty() || registry.remote || registry.package.is_some() {
             return Err(usage("--arg, --remote and --package are for a name in the registry"));
         }
@@ -53,19 +53,19 @@ impl NewServer {
             }
             ([], false) => (None, Source::Command(command)),
             ([name], false) => (Some(name.clone()), Source::Command(command)),
-            ([_, _, ..], false) => return Err(usage("both a command and something else are given")),
+            ([_, _, ..], false) => return Err(usage("a command is given, and also a URL or a package")),
             ([source], true) => (None, Source::parse(source)?),
             ([name, source, ..], true) => (Some(name.clone()), Source::parse(source)?),
         };
         let Some(name) = name.or_else(|| source.suggest_name()) else {
-            return Err(usage("NAME is missing: none can be made from what is given"));
+            return Err(usage("NAME is missing, and none can be derived from the rest"));
         };
         let is_url = matches!(source, Source::Url(..));
         if is_url && (!envs.is_empty() || cwd.is_some()) {
             return Err(usage("-e and --cwd are for a command that is started"));
         }
-        if !is_url && (!headers.is_empty() || transport.is_some()) {
-            return Err(usage("-H and --transport are for a URL"));
+        if !is_url && (!headers.is_empty() || transport.is_some() || ca_file.is_some()) {
+            return Err(usage("-H, --transport and --ca-file are for a URL"));
         }
         let package_command = source.package_command();
         let mut entry = source.into_entry(cwd.as_deref());
@@ -75,6 +75,11 @@ impl NewServer {
                 UrlTransport::Sse => "sse",
             };
             entry.push(("transport", EntryValue::Text(transport.to_owned())));
+        }
+        if let Some(path) = &ca_file {
+            // The entry can be used from every folder.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            entry.push(("ca_file", EntryValue::Text(path.display().to_string())));
         }
         if !headers.is_empty() {
             entry.push(("headers", EntryValue::Table(parse_headers(&headers)?)));
@@ -92,7 +97,7 @@ pub(super) fn registry_target(args: &AddArgs) -> Outcome<Option<(RegistryName, S
     };
     let Some(wanted) = RegistryName::parse(text).filter(|_| args.command.is_empty()) else { return Ok(None) };
     let name = name.cloned().or_else(|| name_of_package(wanted.own_name()));
-    let name = name.ok_or_else(|| usage("NAME is missing: none can be made from what is given"))?;
+    let name = name.ok_or_else(|| usage("NAME is missing, and none can be derived from the rest"))?;
     Ok(Some((wanted, name)))
 }
 
@@ -252,6 +257,7 @@ mod tests {
             envs: Vec::new(),
             cwd: None,
             transport: None,
+            ca_file: None,
             registry: RegistryArgs::default(),
             replace: false,
             no_check: false,
@@ -304,6 +310,11 @@ mod tests {
             [("url", text("https://h/mcp")), ("transport", text("sse")), ("headers", headers)]
         );
         assert_eq!(new.package_command, None);
+        let mut with_ca = args(&["a", "https://h/mcp"], &[]);
+        with_ca.ca_file = Some("/etc/ca.pem".into());
+        let new = NewServer::from_args(with_ca).ok().unwrap();
+        #[cfg(unix)]
+        assert_eq!(new.entry, [("url", text("https://h/mcp")), ("ca_file", text("/etc/ca.pem"))]);
         let mut with_env = args(&["a"], &["cmd"]);
         with_env.envs = vec!["A=b=c".into(), "TOKEN".into()];
         let new = NewServer::from_args(with_env).ok().unwrap();

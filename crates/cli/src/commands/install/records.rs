@@ -50,7 +50,7 @@ const FORMAT_VERSION: u32 = 1;
 impl InstallRecords {
     pub(super) fn open(settings: &Settings) -> Outcome<Self> {
         let state = settings.state().ok_or_else(|| {
-            Failure::usage("there is no folder of yours alone for a copy of the file; nothing was changed")
+            Failure::usage("there is no private folder for a copy of the file; nothing was changed")
         })?;
         Ok(Self { folder: state.join("installs") })
     }

@@ -31,7 +31,7 @@ struct Service<'a> {
 /// Prints how a service manager runs the command that was given.
 pub(super) fn print_command(kind: UnitKind, listen: &ListenArgs, settings: &Settings) -> Outcome {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::usage(format!("it is not known where this program is: {error}")))?;
+        .map_err(|error| Failure::usage(format!("the path of this program is not known: {error}")))?;
     let path = settings.env.var("PATH");
     let given: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into()).collect();
     let args = without_print_unit(&given);

@@ -71,15 +71,17 @@ pub(crate) async fn start_task(
         return Ok(TaskStart::Started);
     }
     printer.write_text(&handle.id)?;
-    if is_stdio(server) {
-        printer.note(&format!(
-            "`{}` is a local command and ends with this one: a task that it keeps in memory is lost. Without \
-             --task, bowline waits for the result",
-            server.name
-        ));
-    }
     let spelled = server_argument(typed);
     let wait = format_flag("--wait", &handle.id);
-    printer.note(&format!("the task is running; `bowline tasks {spelled} {wait}` waits for it"));
+    let wait = format!("`bowline tasks {spelled} {wait}` waits for it");
+    printer.note(&if is_stdio(server) {
+        format!(
+            "`{}` is a local command and ends with this one. If it stores its tasks, {wait}; otherwise the task is \
+             lost: call again without --task, and bowline waits for the result",
+            server.name
+        )
+    } else {
+        format!("the task is running; {wait}")
+    });
     Ok(TaskStart::Started)
 }

@@ -95,6 +95,22 @@ fn servers_that_the_host_has_twice_are_named() {
     assert_eq!(read(&context, "home/file"), CURSOR);
 }
 
+/// The import gave it another name, since ours have no spaces.
+#[test]
+fn a_server_that_has_another_name_here_is_the_same() {
+    let context = Context::new();
+    let file = context.write(
+        "home/file",
+        r#"{ "mcpServers": { "My Files": { "command": "files", "args": ["/srv"] }, "other": { "command": "other" } } }"#,
+    );
+    context.user_config("[servers.My-Files]\ncommand = 'files'\nargs = ['/srv']\n");
+    let install = ["install", "cursor", "--yes", "--file", file.to_str().unwrap()];
+    let installed = run_json(&context, &install);
+    assert_eq!(installed["served_twice"], json!(["My Files"]));
+    let installed = run_json(&context, &[&install[..], &["--replace-servers"]].concat());
+    assert_eq!(installed["removed"], json!(["My Files"]));
+}
+
 #[test]
 fn servers_that_were_replaced_come_back() {
     let context = Context::new();

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bowline_testkit::AuthFault;
+use bowline_testkit::{self as testkit, AuthClient, AuthFault, AuthServer};
 use serde_json::json;
 
-use super::LoginSite;
+use super::{LoginSite, opened_url, wait_for_exit};
 use crate::connect::host::Host;
 
 async fn check_echo(host: &mut Host) {
@@ -39,6 +39,30 @@ async fn a_login_in_another_process_is_picked_up() {
     assert!(ended.stderr.contains("`docs` requires a login: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("run `bowline login docs`"), "{}", ended.stderr);
     assert_eq!(site.auth.authorizations(), 1);
+}
+
+/// A client that was registered by hand, as the options of `mcp-remote` name it. The host is told the command that logs
+/// in, and is served after it.
+#[tokio::test]
+async fn a_registered_client_is_used_by_the_options_of_mcp_remote() {
+    let script = AuthServer::builder().client(AuthClient::basic("app", "tk-secret-of-app")).no_registration();
+    let site = LoginSite::with_script(script, |protected| protected).await;
+    let info = r#"{"client_id": "app", "client_secret": "tk-secret-of-app"}"#;
+    let info = format!("@{}", site.context.write("home/client.json", info).display());
+    let url = site.server.url();
+    let options = [&url, "--static-oauth-client-info", &info, "--authorize-param", "prompt=consent"];
+    let mut host = Host::start(site.bowline(&[&["connect"], &options[..]].concat()));
+    let refused = host.initialize().await;
+    let login = format!("run `bowline login {}`", options.join(" "));
+    assert!(refused["error"]["message"].as_str().unwrap().ends_with(&login), "{refused}\n{login}");
+    let (person, browser) = site.person(&[&["login"], &options[..]].concat());
+    let page = opened_url(&browser);
+    assert!(page.contains("client_id=app&") && page.contains("prompt=consent"), "{page}");
+    assert_eq!(testkit::Browser::new().login(&page).await.status, 200);
+    wait_for_exit(person, 0);
+    assert!(host.initialize().await["result"].is_object());
+    check_echo(&mut host).await;
+    host.close().await;
 }
 
 /// SC-03: a call that needs more scopes names them and the command to run, to the host and once on

@@ -103,6 +103,7 @@ impl Driver {
                 name: Arc::from(server.name),
                 timeouts: server.timeouts,
                 reconnect_wait: server.reconnect_wait,
+                message_limit: server.message_limit,
                 list_change_delay: setup.list_change_delay,
                 declaration: setup.declaration,
                 tracer: setup.tracer,

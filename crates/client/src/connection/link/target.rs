@@ -12,9 +12,6 @@ use bowline_transport::pipe::{PipeReader, PipeWriter};
 
 use crate::random::random_u64;
 
-/// Maximum size of a message from a server, in bytes.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-
 /// How a link to the server is opened.
 pub(crate) enum Target {
     Stdio(Program),
@@ -64,8 +61,11 @@ impl Target {
         match &transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) | Transport::Sse(http) => {
-                let limits =
-                    Limits { connect: server.timeouts.connect, body: MAX_MESSAGE_BYTES, ..Limits::default() };
+                let limits = Limits {
+                    connect: server.timeouts.connect,
+                    body: server.message_limit,
+                    event: server.message_limit,
+                };
                 let link = HttpLink::new(http, limits)?;
                 Ok(Self::Http(match auth {
                     Some(auth) => link.with_credentials(auth.credentials()),

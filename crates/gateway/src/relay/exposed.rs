@@ -1,0 +1,120 @@
+//! Decides what a relayed host sees of its server, if the configuration exposes only a part of it.
+
+use bowline::config::Exposure;
+use bowline::types::{code, method};
+use bowline::{Json, RpcError};
+use bowline_proto::wire::object::Edit;
+
+/// Returns the error for a request about something that is not exposed.
+pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -> Option<RpcError> {
+    let text = |member: &str| params?.member(member)?.decode::<String>().ok();
+    let (what, name) = match method {
+        // A name that is no string is refused by the server.
+        method::TOOLS_CALL => {
+            let name = text("name").filter(|name| !exposure.exposes_tool(name))?;
+            ("tool", name)
+        }
+        method::PROMPTS_GET if !exposure.prompts => ("prompt", text("name")?),
+        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE if !exposure.resources => {
+            ("resource", text("uri")?)
+        }
+        _ => return None,
+    };
+    // The words that a server has for a name that it does not know.
+    Some(RpcError::new(code::INVALID_PARAMS, format!("Unknown {what}: {name}")))
+}
+
+/// Leaves out of a page of a list what is not exposed.
+pub(super) fn filter_page(exposure: &Exposure, method: &str, page: Json) -> Json {
+    let (member, is_exposed): (_, &dyn Fn(&Json) -> bool) = match method {
+        method::TOOLS_LIST => ("tools", &|tool: &Json| exposes_tool(exposure, tool)),
+        method::PROMPTS_LIST => ("prompts", &|_: &Json| exposure.prompts),
+        method::RESOURCES_LIST => ("resources", &|_: &Json| exposure.resources),
+        method::TEMPLATES_LIST => ("resourceTemplates", &|_: &Json| exposure.resources),
+        _ => return page,
+    };
+    let Some(items) = page.member(member).and_then(|items| items.decode::<Vec<Json>>().ok()) else {
+        return page;
+    };
+    let exposed: Vec<&Json> = items.iter().filter(|item| is_exposed(item)).collect();
+    if exposed.len() == items.len() {
+        return page;
+    }
+    // A page that cannot be edited must not show what is hidden.
+    let edited =
+        Json::encode(&exposed).ok().and_then(|list| Edit::new().set(member, &list).apply(Some(&page)).ok());
+    edited.unwrap_or_else(Json::empty_object)
+}
+
+/// Whether an element of a list of tools is exposed. One without a name cannot be called.
+fn exposes_tool(exposure: &Exposure, tool: &Json) -> bool {
+    let name = tool.member("name").and_then(|name| name.decode::<String>().ok());
+    name.is_some_and(|name| exposure.exposes_tool(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::config::ToolPattern;
+
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).unwrap()
+    }
+
+    fn without(patterns: &[&str]) -> Exposure {
+        let mut exposure = Exposure::default();
+        exposure.disabled_tools = patterns.iter().copied().map(ToolPattern::new).collect();
+        exposure
+    }
+
+    #[test]
+    fn a_hidden_tool_is_neither_listed_nor_called() {
+        let exposure = without(&["delete*", "drop"]);
+        let page = json(
+            r#"{"tools":[{"name":"deleteUser"},{"name":"read","x":1},{"name":"drop"},{}],"nextCursor":"2"}"#,
+        );
+        let shown = filter_page(&exposure, method::TOOLS_LIST, page);
+        assert_eq!(shown.as_str(), r#"{"tools":[{"name":"read","x":1}],"nextCursor":"2"}"#);
+        let call = |name: &str| {
+            let params = json(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
+            refuse(&exposure, method::TOOLS_CALL, Some(&params)).map(|error| error.message.to_string())
+        };
+        assert_eq!(call("deleteUser").as_deref(), Some("Unknown tool: deleteUser"));
+        assert_eq!(call("drop").as_deref(), Some("Unknown tool: drop"));
+        assert_eq!(call("read"), None);
+    }
+
+    #[test]
+    fn what_is_exposed_stays_byte_for_byte() {
+        let text = r#"{ "tools" : [ {"name" : "read"} ] }"#;
+        let exposure = without(&["delete*"]);
+        assert_eq!(filter_page(&exposure, method::TOOLS_LIST, json(text)).as_str(), text);
+        // A result that is no list is the server's to answer for.
+        for odd in [r#"{"tools":7}"#, r#"{}"#, "[]"] {
+            assert_eq!(filter_page(&exposure, method::TOOLS_LIST, json(odd)).as_str(), odd);
+        }
+    }
+
+    #[test]
+    fn prompts_and_resources_are_hidden_as_a_whole() {
+        let mut exposure = Exposure::default();
+        (exposure.prompts, exposure.resources) = (false, false);
+        for (method, page, shown) in [
+            (method::PROMPTS_LIST, r#"{"prompts":[{"name":"a"}]}"#, r#"{"prompts":[]}"#),
+            (method::RESOURCES_LIST, r#"{"resources":[{"uri":"a:b"}]}"#, r#"{"resources":[]}"#),
+            (
+                method::TEMPLATES_LIST,
+                r#"{"resourceTemplates":[{"uriTemplate":"a:{b}"}]}"#,
+                r#"{"resourceTemplates":[]}"#,
+            ),
+        ] {
+            assert_eq!(filter_page(&exposure, method, json(page)).as_str(), shown);
+        }
+        let params = json(r#"{"name":"a","uri":"a:b"}"#);
+        for method in [method::PROMPTS_GET, method::RESOURCES_READ, method::RESOURCES_SUBSCRIBE] {
+            assert!(refuse(&exposure, method, Some(&params)).is_some(), "{method}");
+            assert!(refuse(&Exposure::default(), method, Some(&params)).is_none(), "{method}");
+        }
+    }
+}
