@@ -11,6 +11,7 @@ mod coverage;
 mod dist;
 mod fuzz;
 mod glob;
+mod minimal_client;
 mod mutants;
 mod release;
 mod sbom;

@@ -179,9 +179,7 @@ impl Client {
             Some(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
                 cause.not_executed()
             }
-            Some(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | None => {
-                Fault::before_sending(Cause::Closed)
-            }
+            _ => Fault::before_sending(Cause::Closed),
         };
         Err(self.connection().server.fault_error(CONNECT, fault))
     }

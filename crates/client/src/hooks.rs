@@ -153,6 +153,7 @@ async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
                 log_post(&server, &notice, &shown, &webhook.post(notice.to_json()).await);
             }
         }
+        other => tracing::warn!(%server, hook = ?other, "this kind of hook cannot be run"),
     }
 }
 

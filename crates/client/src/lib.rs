@@ -189,6 +189,7 @@
 //! |---|---|---|
 //! | `stdio` | yes | servers that run as processes |
 //! | `http` | yes | servers that are reached by URL: Streamable HTTP and HTTP+SSE |
+//! | `http2` | yes | HTTP/2 with servers that offer it; without it, HTTP/1.1 |
 //! | `auth` | yes | logins (OAuth 2.1), kept in memory |
 //! | `host` | yes | a ready-made handler of server requests: elicitation, sampling, roots |
 //! | `cookies` | yes | cookies, by which load balancers find the instance that holds a session |

@@ -36,7 +36,7 @@ impl SavedSession {
         let mut id = HeaderValue::from_str(&self.id).ok()?;
         id.set_sensitive(true);
         let capabilities = Capabilities::decode(&Json::encode(&self.capabilities).ok()?).ok()?;
-        Some((Arc::new(Peer { revision, capabilities, server: None, instructions: None }), id))
+        Some((Arc::new(Peer::new(revision, capabilities)), id))
     }
 }
 

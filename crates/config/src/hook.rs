@@ -27,6 +27,7 @@ words! {
     /// An event of a server that can trigger a hook. Its name is used in files and in what hooks
     /// receive.
     #[derive(PartialOrd, Ord)]
+    #[non_exhaustive]
     pub enum HookEvent {
         /// A connection was negotiated.
         Connected = "connected",
@@ -48,6 +49,7 @@ words! {
 /// What a hook does. `Debug` shows neither arguments nor more of a URL than its origin: people
 /// put keys into both.
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum HookAction {
     /// A program is started.
     Command(Program),

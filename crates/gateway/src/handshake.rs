@@ -149,7 +149,7 @@ mod tests {
 
     fn peer(revision: Revision, capabilities: &str) -> Peer {
         let capabilities = Capabilities::decode(&json(capabilities)).unwrap();
-        Peer { revision, capabilities, server: None, instructions: None }
+        Peer::new(revision, capabilities)
     }
 
     /// LC-02: the requested revision if we speak it, else our newest; never newer than the server.

@@ -196,6 +196,7 @@ pub struct Evidence {
 
 /// What a fault costs the connection as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Recovery {
     /// Retrying may help.
     Retry {

@@ -4,7 +4,7 @@
 //! seed, so every fault can be simulated on a virtual clock.
 //!
 //! - [`client`]: the state machines of a connection to a server
-//! - [`server`]: the state machines of a connection to a host
+//! - `server`: the state machines of a connection to a host (feature `server`, on by default)
 //! - [`wire`]: JSON-RPC messages, and typed views of results
 //! - [`frame`]: decoders that split bytes into messages
 //! - [`revision`]: the protocol revisions and their eras
@@ -36,6 +36,7 @@ pub mod frame;
 pub mod meta_key;
 mod named;
 pub mod revision;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod stable_hash;
 pub mod timestamp;

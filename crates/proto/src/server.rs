@@ -26,10 +26,4 @@ pub mod session;
 pub mod session_journal;
 pub mod task_states;
 
-/// The code of an error that no server sent: the connection to it failed, or its response was not
-/// waited for.
-///
-/// It is in the range that JSON-RPC leaves to implementations, and not in use for anything else:
-/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing
-/// resource.
-pub const UNREACHABLE: i64 = -32050;
+pub use crate::via::UNREACHABLE;

@@ -9,9 +9,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::server::UNREACHABLE;
 use crate::wire::{Json, RpcError};
 
+/// The code of an error that no server sent: the connection to it failed, or its response was not
+/// waited for.
+///
+/// It is in the range that JSON-RPC leaves to implementations, and not in use for anything else:
+/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing
+/// resource.
+pub const UNREACHABLE: i64 = -32050;
 /// The header that carries the ids.
 pub const VIA_HEADER: &str = "bowline-via";
 /// The variable that carries the ids to processes.

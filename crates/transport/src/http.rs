@@ -14,6 +14,7 @@
 //! | `coding` | which compressions are understood |
 //! | `exchange` | when a connection may be used again |
 //! | `pool`, `http1_connection` | which connection a request takes, and which are kept |
+//! | `http2_connection` | when a shared connection is dead, and what its errors prove |
 //! | `wake_filter` | when the task that drives a connection is woken |
 //! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made, over TCP or a Unix socket |
 //! | `socket`, `payload` | what is provable about the bytes of a request |
@@ -49,6 +50,11 @@ mod fetch;
 mod header_redaction;
 mod headers;
 mod http1_connection;
+#[cfg(feature = "http2")]
+mod http2_connection;
+#[cfg(not(feature = "http2"))]
+#[path = "http/http2_connection_absent.rs"]
+mod http2_connection;
 mod link;
 mod media;
 mod payload;

@@ -7,8 +7,8 @@
 //!
 //! # Features
 //!
-//! `http`, `stdio`, `compression` and `cookies`, all on by default. Without `http` or `stdio`, the
-//! module of that name has only types without values, and opening such a link fails.
+//! `http`, `http2`, `stdio`, `compression`, `cookies` and `proxy`, all on by default. Without `http` or
+//! `stdio`, the module of that name has only types without values, and opening such a link fails.
 
 #[cfg(feature = "http")]
 pub mod http;

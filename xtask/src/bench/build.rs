@@ -1,46 +1,34 @@
 //! `cargo xtask bench build`: what it costs to compile a minimal client, with the library and with
 //! the official SDK, one after the other on the same machine.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{fs, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{shell, workspace::Workspace};
-
-/// A program that connects to a URL and calls a tool.
-struct Program {
-    name: &'static str,
-    /// Its dependency on the library that it is written with.
-    dependency: String,
-    source: &'static str,
-}
+use crate::{
+    minimal_client::{self, Program},
+    shell,
+    workspace::Workspace,
+};
 
 pub(crate) fn run(workspace: &Workspace, release: bool) -> Result<()> {
     let folder = workspace.root().join("target/bench-build");
     println!("{:<28} {:>6} {:>9} {:>9}", "minimal client", "crates", "seconds", "MB");
     for program in programs(workspace) {
-        let package = write_package(workspace, &folder, &program)?;
-        let crates = count_crates(workspace, &package)?;
+        let package = program.write(workspace, &folder)?;
+        let crates = minimal_client::count_crates(workspace, &package)?;
         let (seconds, size) = build(workspace, &package, program.name, release)?;
         println!("{:<28} {crates:>6} {seconds:>9.0} {size:>9.1}", program.name);
     }
     Ok(())
 }
 
+/// Programs that connect to a URL and call a tool.
 fn programs(workspace: &Workspace) -> [Program; 3] {
-    let library = workspace.root().join("crates/client");
-    // As TOML, with what Windows needs escaped.
-    let library = serde_json::json!(library.to_string_lossy());
-    let bowline = |features: &str| format!("bowline = {{ path = {library}, {features} }}");
     [
         Program {
             name: "bowline-http",
-            dependency: bowline("default-features = false, features = [\"http\"]"),
+            dependency: minimal_client::feature_dependency(workspace, "http"),
             source: BOWLINE,
         },
         Program {
@@ -54,34 +42,12 @@ fn programs(workspace: &Workspace) -> [Program; 3] {
             ),
             source: RMCP,
         },
-        Program { name: "bowline-default", dependency: bowline("default-features = true"), source: BOWLINE },
+        Program {
+            name: "bowline-default",
+            dependency: minimal_client::default_dependency(workspace),
+            source: BOWLINE,
+        },
     ]
-}
-
-/// Writes the package of a program, with the versions of the workspace's lock file.
-fn write_package(workspace: &Workspace, folder: &Path, program: &Program) -> Result<PathBuf> {
-    let package = folder.join(program.name);
-    fs::create_dir_all(package.join("src"))?;
-    let Program { name, dependency, source } = program;
-    let manifest = format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         {dependency}\nserde_json = \"1\"\ntokio = {{ version = \"1\", features = [\"macros\", \"rt\"] }}\n"
-    );
-    fs::write(package.join("Cargo.toml"), manifest)?;
-    fs::write(package.join("src/main.rs"), source)?;
-    fs::copy(workspace.root().join("Cargo.lock"), package.join("Cargo.lock"))?;
-    Ok(package)
-}
-
-/// Counts the packages that are compiled on this platform, the program itself aside.
-fn count_crates(workspace: &Workspace, package: &Path) -> Result<usize> {
-    let mut cargo = shell::cargo(workspace);
-    cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--no-dedupe", "--format", "{p}"]);
-    let listed = shell::read(cargo.arg("--manifest-path").arg(package.join("Cargo.toml")))?;
-    let mut crates: Vec<&str> = listed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    crates.sort_unstable();
-    crates.dedup();
-    Ok(crates.len() - 1)
 }
 
 /// Builds a program from nothing. Returns the seconds that it took, and the size of the binary.

@@ -1,12 +1,18 @@
-//! Checks that the library compiles with each of its cargo features alone, and with none, and that
-//! the crates that use it name the features that they need.
+//! Checks that the library compiles with each of its cargo features alone, and with none, that the
+//! crates that use it name the features that they need, that few features mean few crates, and that a
+//! transport which was left out is an error which says so.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
-use crate::{shell, workspace::Workspace};
+use crate::{
+    minimal_client::{self, Program},
+    shell,
+    workspace::Workspace,
+};
 
 /// Compiles the library once for each feature. All of them together are what the tests compile.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    check_clients(workspace)?;
     check(workspace, "")?;
     for feature in list_features(workspace)? {
         check(workspace, &feature)?;
@@ -25,6 +31,28 @@ fn check(workspace: &Workspace, feature: &str) -> Result<()> {
     shell::run(cargo.args(["--", "-D", "warnings"])).with_context(|| format!("feature {feature:?}, alone"))
 }
 
+/// Counts what programs of others compile, and runs those that lack a transport. The tests of the
+/// library itself always have all features.
+fn check_clients(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.root().join("target/minimal-clients");
+    let write = |name, dependency, source| Program { name, dependency, source }.write(workspace, &folder);
+    let with = |feature| minimal_client::feature_dependency(workspace, feature);
+    let http = write("http-alone", with("http"), CONNECTS_TO_PROCESS)?;
+    let stdio = write("stdio-alone", with("stdio"), CONNECTS_TO_URL)?;
+    let default = write("default-features", minimal_client::default_dependency(workspace), CONNECTS_TO_URL)?;
+
+    for (package, limit) in [(&http, 100), (&default, 140)] {
+        let crates = minimal_client::count_crates(workspace, package)?;
+        ensure!(crates <= limit, "{} compiles {crates} crates, more than {limit}", package.display());
+    }
+    for package in [http, stdio] {
+        let mut cargo = shell::cargo(workspace);
+        cargo.args(["run", "--quiet", "--manifest-path"]).arg(package.join("Cargo.toml"));
+        shell::run(cargo.arg("--target-dir").arg(folder.join("target")))?;
+    }
+    Ok(())
+}
+
 /// Lists the features of the library, but for those that only name others.
 fn list_features(workspace: &Workspace) -> Result<Vec<String>> {
     let metadata = shell::cargo_metadata(workspace)?;
@@ -39,3 +67,35 @@ const PACKAGE: &str = "bowline";
 /// Published packages that use a part of the library. In the whole workspace they have all features,
 /// because the command does; compiled alone, they have those of their manifests.
 const USERS: [&str; 2] = ["bowline-gateway", "bowline-test"];
+
+/// Fails unless the transport is known to be left out.
+const CONNECTS_TO_PROCESS: &str = r#"use std::time::Duration;
+
+use bowline::{Cause, Client, Server};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let connecting = Client::connect(Server::stdio("files", "cat"));
+    let connected = tokio::time::timeout(Duration::from_secs(60), connecting).await.expect("it ends");
+    let error = connected.expect_err("it cannot connect");
+    let cause = error.fault().map(|fault| &fault.cause);
+    assert!(matches!(cause, Some(Cause::NotBuilt { feature: "stdio", .. })), "{error}");
+    println!("{error}");
+}
+"#;
+
+/// Fails unless the transport is known to be left out.
+const CONNECTS_TO_URL: &str = r#"use std::time::Duration;
+
+use bowline::{Cause, Client, Server};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let connecting = Client::connect(Server::http("docs", "http://127.0.0.1:9/mcp"));
+    let connected = tokio::time::timeout(Duration::from_secs(60), connecting).await.expect("it ends");
+    let error = connected.expect_err("it cannot connect");
+    let cause = error.fault().map(|fault| &fault.cause);
+    assert!(matches!(cause, Some(Cause::NotBuilt { feature: "http", .. })), "{error}");
+    println!("{error}");
+}
+"#;

@@ -133,15 +133,13 @@ impl Client {
         }
         match fetch_task_support(connection, &live, name, options).await? {
             TaskSupport::Forbidden => answered(&connection.perform_unobserved(&live, ask).await?.0),
-            TaskSupport::Optional | TaskSupport::Required => {
-                match call_as_task(connection, &live, ask).await? {
-                    TaskCallResult::Task(task, _) => {
-                        notify_task_listener(options, &task);
-                        Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
-                    }
-                    TaskCallResult::Result(result) => answered(&result),
+            _ => match call_as_task(connection, &live, ask).await? {
+                TaskCallResult::Task(task, _) => {
+                    notify_task_listener(options, &task);
+                    Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                 }
-            }
+                TaskCallResult::Result(result) => answered(&result),
+            },
         }
     }
 
@@ -188,12 +186,10 @@ impl Client {
             TaskSupport::Forbidden => {
                 connection.perform_unobserved(&live, ask).await.map(|(result, _)| result)
             }
-            TaskSupport::Optional | TaskSupport::Required => {
-                match call_as_task(connection, &live, ask).await? {
-                    TaskCallResult::Task(_, created) => Ok(created),
-                    TaskCallResult::Result(result) => Ok(result),
-                }
-            }
+            _ => match call_as_task(connection, &live, ask).await? {
+                TaskCallResult::Task(_, created) => Ok(created),
+                TaskCallResult::Result(result) => Ok(result),
+            },
         }
     }
 

@@ -15,6 +15,7 @@ pub enum Trust {
 
 /// The approval that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Approval {
     /// A person's consent.
     Ask,

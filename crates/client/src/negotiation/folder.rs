@@ -142,7 +142,7 @@ impl Record {
             Transport::Sse => TransportKind::EventStream,
         };
         let revision = Revision::parse(&self.revision)?;
-        (is_fresh && self.version == VERSION).then_some(NegotiationRecord { revision, transport: carrier })
+        (is_fresh && self.version == VERSION).then(|| NegotiationRecord::new(revision, carrier))
     }
 }
 

@@ -55,7 +55,7 @@ mod tests {
         let cache = ProcessCache::default();
         let key =
             |n: usize| ServerKey::from_server(&Server::http("s", format!("http://h/{n}")).build().unwrap());
-        let finding = NegotiationRecord { revision: Revision::V2025_11_25, transport: TransportKind::Http };
+        let finding = NegotiationRecord::new(Revision::V2025_11_25, TransportKind::Http);
         for n in 0..=MAX_SERVERS {
             cache.record(&key(n), finding);
         }

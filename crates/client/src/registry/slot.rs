@@ -221,7 +221,6 @@ impl Slot {
                 status.health = client.health();
                 status.transport = client.transport();
                 status.state = match &client.status().current() {
-                    Status::Idle | Status::Connecting => ServerState::Connecting,
                     Status::Ready(peer) => {
                         status.peer = Some(Arc::clone(peer));
                         ServerState::Ready
@@ -234,6 +233,7 @@ impl Slot {
                     }
                     Status::Failed(_) => ServerState::Failed,
                     Status::Closed => ServerState::Closed,
+                    _ => ServerState::Connecting,
                 };
             }
         }

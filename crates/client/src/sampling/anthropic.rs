@@ -55,9 +55,9 @@ pub(super) fn write(
         body["tools"] = said.map(|(tool, (name, schema))| definition(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             let choice = match choice {
-                ToolChoice::Auto => "auto",
                 ToolChoice::Required => "any",
                 ToolChoice::None => "none",
+                _ => "auto",
             };
             body["tool_choice"] = json!({ "type": choice });
         }

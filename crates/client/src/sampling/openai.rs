@@ -54,9 +54,9 @@ pub(super) fn write(
         body["tools"] = said.map(|(tool, (name, schema))| function(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             body["tool_choice"] = match choice {
-                ToolChoice::Auto => "auto",
                 ToolChoice::Required => "required",
                 ToolChoice::None => "none",
+                _ => "auto",
             }
             .into();
         }

@@ -99,6 +99,7 @@ impl Json {
     }
 
     /// The values of several top-level members, found in one pass.
+    #[cfg(feature = "server")]
     pub(crate) fn members_named<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
         let mut found = [const { None }; N];
         for (key, value) in scan::members(&self.0).into_iter().flatten() {

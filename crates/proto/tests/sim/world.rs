@@ -485,9 +485,9 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 fn earlier_record(seed: u64, transport: TransportKind) -> Option<NegotiationRecord> {
     let older = if transport == TransportKind::Http { TransportKind::EventStream } else { transport };
     match seed % 5 {
-        1 => Some(NegotiationRecord { revision: Revision::V2025_11_25, transport }),
-        2 => Some(NegotiationRecord { revision: Revision::V2024_11_05, transport: older }),
-        3 => Some(NegotiationRecord { revision: Revision::V2026_07_28, transport }),
+        1 => Some(NegotiationRecord::new(Revision::V2025_11_25, transport)),
+        2 => Some(NegotiationRecord::new(Revision::V2024_11_05, older)),
+        3 => Some(NegotiationRecord::new(Revision::V2026_07_28, transport)),
         _ => None,
     }
 }

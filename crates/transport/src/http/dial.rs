@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
 use http::Uri;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 #[cfg(unix)]
@@ -24,7 +24,7 @@ use tower_service::Service;
 
 use super::failure;
 use super::http1_connection::Http1Connection;
-use super::payload::Payload;
+use super::http2_connection::{self, Http2Driver, Http2Sender};
 use super::proxy::{Intercept, Route};
 use super::resolve::{AddressFilter, AddressLookup, FilteredResolver};
 use super::socket::{OpenSockets, Socket, SocketControl};
@@ -43,11 +43,8 @@ pub(super) enum NewConnection {
     /// HTTP/1.1: driven by the exchange that uses it.
     Exclusive(Box<Http1Connection>),
     /// HTTP/2: shared by many exchanges, so it needs its own task.
-    Shared(http2::SendRequest<Payload>, Box<Http2Driver>),
+    Shared(Http2Sender, Box<Http2Driver>),
 }
-
-/// Drives an HTTP/2 connection, and ends when no more requests can be sent on it.
-pub(super) type Http2Driver = http2::Connection<ByteStream, Payload, TokioExecutor>;
 
 /// Makes connections to one server.
 pub(super) struct Dialer {
@@ -113,7 +110,7 @@ impl Dialer {
 
     /// Whether one connection may turn out to serve all requests.
     pub(super) fn may_share(&self) -> bool {
-        self.https
+        self.https && cfg!(feature = "http2")
     }
 
     /// Breaks every connection that was made, also one that is still being made.
@@ -138,7 +135,11 @@ impl Dialer {
             tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::connect_fault(&error))?;
         let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream: ByteStream = Box::new(TokioIo::new(stream));
-        if shared { handshake_http2(stream).await } else { handshake_http1(stream, socket).await }
+        if !shared {
+            return handshake_http1(stream, socket).await;
+        }
+        let (sender, driver) = http2_connection::handshake(stream).await?;
+        Ok(NewConnection::Shared(sender, driver))
     }
 
     async fn connect_through_proxy(&self, proxy: &Intercept) -> Result<(ByteStream, SocketControl), Fault> {
@@ -234,16 +235,6 @@ async fn handshake_http1(stream: ByteStream, socket: SocketControl) -> Result<Ne
     Ok(NewConnection::Exclusive(Box::new(Http1Connection::new(sender, connection, socket))))
 }
 
-async fn handshake_http2(stream: ByteStream) -> Result<NewConnection, Fault> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    // Many requests share the connection, so none of them ends it by giving up. If it is dead, only
-    // a ping detects that before TCP does, and until then each new request would be lost too.
-    builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
-    let (sender, connection) =
-        builder.handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
-    Ok(NewConnection::Shared(sender, Box::new(connection)))
-}
-
 /// Largest buffer in which a connection reads, and so the most that an idle one keeps after a large
 /// response. A response's headers have to fit into it.
 const MAX_READ_BUFFER: usize = 64 * 1024;
@@ -255,9 +246,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
-
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Scheme, host and port of a URI, with an explicit port.
 fn with_port(uri: &Uri, default: u16) -> Result<Uri, Fault> {

@@ -7,7 +7,7 @@ use std::io;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use rustls::AlertDescription;
 
-use super::tls_error;
+use super::{http2_connection, tls_error};
 
 /// A name that did not resolve. A separate type, so that it can be told from other I/O errors.
 #[derive(Debug)]
@@ -67,23 +67,7 @@ pub(super) fn exchange_fault(error: &(dyn Error + 'static)) -> Fault {
             .with_note(format!("not HTTP: {}", describe_chain(error)));
     }
     let fault = Fault::new(Cause::Cut).with_note(describe_chain(error));
-    if find_source::<h2::Error>(error).is_some_and(is_unprocessed) { fault.not_executed() } else { fault }
-}
-
-/// Whether the server said over HTTP/2 that it did not process the request.
-///
-/// It can do so with a reset of that stream as refused, or with a graceful GOAWAY whose last stream
-/// is before that of the request. `h2` gives the error of a GOAWAY to exactly those streams, and to
-/// requests that came too late to get a stream at all. Streams up to the last one continue, and end
-/// with an I/O error if the connection does. A GOAWAY with another code comes from a server that
-/// has failed, so its claim about what it processed is not believed.
-fn is_unprocessed(error: &h2::Error) -> bool {
-    error.is_remote()
-        && match error.reason() {
-            Some(h2::Reason::REFUSED_STREAM) => error.is_reset(),
-            Some(h2::Reason::NO_ERROR) => error.is_go_away(),
-            _ => false,
-        }
+    if http2_connection::is_unprocessed(error) { fault.not_executed() } else { fault }
 }
 
 /// Maps an error of an HTTP/2 exchange, which keeps only the kind of an I/O error and its text.
@@ -123,7 +107,7 @@ fn innermost_io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     error_chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind)
 }
 
-fn find_source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+pub(super) fn find_source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     error_chain(error).find_map(<dyn Error>::downcast_ref)
 }
 

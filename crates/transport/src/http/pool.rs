@@ -15,16 +15,15 @@ use std::time::Duration;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::frame::SpareBuffer;
 use bytes::BytesMut;
-use hyper::client::conn::http2;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::dial::{Dialer, Http2Driver, NewConnection};
+use super::dial::{Dialer, NewConnection};
 use super::exchange::{BodyTail, TailOutcome};
 use super::http1_connection::Http1Connection;
-use super::payload::Payload;
+use super::http2_connection::{Http2Driver, Http2Sender};
 
 /// The connections to one server.
 #[derive(Debug)]
@@ -78,7 +77,7 @@ struct IdleConnection {
 
 /// An HTTP/2 connection.
 struct SharedConnection {
-    sender: http2::SendRequest<Payload>,
+    sender: Http2Sender,
     /// Distinguishes it from its predecessors.
     number: u64,
 }
@@ -86,7 +85,7 @@ struct SharedConnection {
 /// A connection leased for one request.
 pub(super) enum ConnectionLease {
     Exclusive(Box<Http1Connection>),
-    Shared { sender: http2::SendRequest<Payload>, reused: bool },
+    Shared { sender: Http2Sender, reused: bool },
 }
 
 // === impl Pool ===
@@ -315,7 +314,7 @@ impl Pool {
     }
 
     /// Keeps an HTTP/2 connection for all requests, and spawns its driver.
-    fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<Http2Driver>) {
+    fn share(self: &Arc<Self>, sender: Http2Sender, driver: Box<Http2Driver>) {
         let mut state = self.state.lock();
         state.shared_count += 1;
         let number = state.shared_count;

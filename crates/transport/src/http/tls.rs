@@ -11,6 +11,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use rustls_platform_verifier::Verifier;
 use tokio::sync::OnceCell;
 
+use super::http2_connection::OFFERED_PROTOCOLS;
+
 /// The TLS settings of one server, read from disk when first needed.
 #[derive(Debug)]
 pub(super) struct TlsSettings {
@@ -95,7 +97,7 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
                 .with_note("a client certificate and its key must be given together"));
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = OFFERED_PROTOCOLS.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

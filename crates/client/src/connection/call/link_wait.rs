@@ -72,7 +72,7 @@ impl Connection {
                 Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
                     self.engine.send_command(Command::Connect);
                 }
-                Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
+                _ => {}
             }
             let refreshing = matches!(seen, Status::LoggingIn(_))
                 && refresh.as_ref().is_some_and(|state| state.current() != RefreshState::Idle);

@@ -99,7 +99,7 @@ pub(crate) fn is_temporary(status: u16) -> bool {
 pub(crate) fn retry_after(answer: &HttpResponse) -> Duration {
     match answer.status_fault().recovery() {
         Recovery::Retry { not_before } => not_before,
-        Recovery::Login | Recovery::GiveUp => Duration::ZERO,
+        _ => Duration::ZERO,
     }
 }
 

@@ -4,10 +4,8 @@ use bowline_config::Server;
 
 use super::*;
 
-const LEGACY: NegotiationRecord =
-    NegotiationRecord { revision: Revision::V2025_06_18, transport: TransportKind::Http };
-const OLDER: NegotiationRecord =
-    NegotiationRecord { revision: Revision::V2024_11_05, transport: TransportKind::EventStream };
+const LEGACY: NegotiationRecord = NegotiationRecord::new(Revision::V2025_06_18, TransportKind::Http);
+const OLDER: NegotiationRecord = NegotiationRecord::new(Revision::V2024_11_05, TransportKind::EventStream);
 
 fn cache() -> (tempfile::TempDir, FolderCache) {
     let folder = tempfile::tempdir().unwrap();

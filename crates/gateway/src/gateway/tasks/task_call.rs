@@ -55,7 +55,7 @@ impl<'a> TaskCall<'a> {
                 let message = format!("the tool {name} cannot be called as a task");
                 Err(RpcError::new(code::METHOD_NOT_FOUND, message))
             }
-            TaskSupport::Optional | TaskSupport::Required => Ok(()),
+            _ => Ok(()),
         }
     }
 

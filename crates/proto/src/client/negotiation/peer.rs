@@ -10,6 +10,7 @@ use crate::wire::view::{
 /// A server, as it described itself during the negotiation.
 // LC-05, LC-07, LC-10
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Peer {
     /// The agreed revision.
     pub revision: Revision,
@@ -22,6 +23,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Creates a server of which nothing else is known.
+    pub fn new(revision: Revision, capabilities: Capabilities) -> Self {
+        Self { revision, capabilities, server: None, instructions: None }
+    }
+
     /// The era of the agreed revision.
     pub fn era(&self) -> Era {
         self.revision.era()

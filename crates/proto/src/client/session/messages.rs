@@ -76,11 +76,19 @@ pub enum TransportKind {
 
 /// What a connection negotiated with a server, recorded for the next connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NegotiationRecord {
     /// The agreed revision. A legacy revision means that the server refused the modern era.
     pub revision: Revision,
     /// The transport by which the server was reached.
     pub transport: TransportKind,
+}
+
+impl NegotiationRecord {
+    /// Creates a record, such as one that a cache has read.
+    pub const fn new(revision: Revision, transport: TransportKind) -> Self {
+        Self { revision, transport }
+    }
 }
 
 /// The number of one link, assigned when the link is requested and never reused.
@@ -188,6 +196,7 @@ pub enum Announcement {
 
 /// The public view of a session's phase.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Status {
     /// No connection was requested yet.
     Idle,

@@ -56,6 +56,7 @@ pub struct CacheHint {
 
 /// Who may be served from a cached result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CacheScope {
     // CA-03
     /// Only the authorization that fetched it. Any value but `public` means this.

@@ -103,6 +103,7 @@ pub struct ModelPreferences {
 
 /// The context of other conversations that a server asks to include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IncludeContext {
     /// None. This is the default, and the meaning of an unknown value.
     #[default]
@@ -115,6 +116,7 @@ pub enum IncludeContext {
 
 /// How the model is to use the tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ToolChoice {
     /// The model decides.
     #[default]

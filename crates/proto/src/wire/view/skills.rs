@@ -27,6 +27,7 @@ pub struct SkillDescriptor {
 
 /// The files of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SkillFiles {
     /// All files, including `SKILL.md`, each once.
     Listed(Vec<SkillFile>),

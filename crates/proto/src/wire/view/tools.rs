@@ -43,6 +43,7 @@ pub struct ToolAnnotations {
 /// Whether a tool of 2025-11-25 may be called as a task.
 // TA-01
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskSupport {
     /// It must not be called as a task. This is the default.
     #[default]
