@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bowline_proto::fault::ProcessEnd;
 use parking_lot::Mutex;
 
 use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender, StderrLine};
@@ -54,9 +55,10 @@ impl ConnectionEvents {
         self.report_stderr.store(true, Ordering::Relaxed);
     }
 
-    /// Emits a line of stderr, if that was asked for. A line that finds many events waiting is
+    /// Counts a line of stderr, and emits it if that was asked for. A line that finds many events waiting is
     /// counted and left out, so that a flood neither grows the queue nor displaces other events.
     pub(crate) fn emit_stderr(&self, line: &str) {
+        self.health.lock().stderr_lines += 1;
         if !self.report_stderr.load(Ordering::Relaxed) || !self.has_subscribers() {
             return;
         }
@@ -73,6 +75,16 @@ impl ConnectionEvents {
 
     pub(crate) fn health(&self) -> Health {
         self.health.lock().clone()
+    }
+
+    /// Counts a line on stdout that was no message.
+    pub(crate) fn record_stray_line(&self) {
+        self.health.lock().stray_lines += 1;
+    }
+
+    /// Records how the process of the server ended.
+    pub(crate) fn record_process_end(&self, end: ProcessEnd) {
+        self.health.lock().process_end = Some(end);
     }
 
     /// Updates the statistics with an event that is about to be emitted.
