@@ -4,6 +4,7 @@ mod complete;
 mod connect;
 mod content;
 mod demo;
+mod doctor;
 mod duration;
 mod entries;
 mod handler;
@@ -32,6 +33,7 @@ pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::{ConnectArgs, TransportStrategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
 pub(crate) use import_servers::ImportServersArgs;
@@ -188,6 +190,11 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List the processes of servers that were started, with their memory
     Ps(PsArgs),
+    /// Find out what is wrong, whose fault it is and how to mend it
+    #[command(
+        override_usage = "bowline doctor [OPTIONS] [SERVER]\n       bowline doctor [OPTIONS] -- COMMAND [ARG]..."
+    )]
+    Doctor(DoctorArgs),
     /// Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you agree
     Trust(TrustArgs),
     /// Stop trusting a project's `bowline.toml` and `.mcp.json`

@@ -156,7 +156,7 @@ pub struct ProcessEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ShutdownStep {
-    /// None: it ended before it was asked to.
+    /// None: it ended before it was asked to, or as soon as its input was closed.
     Unasked,
     /// Its input was closed, as the protocol prescribes.
     InputClosed,

@@ -34,6 +34,7 @@ fn help_in_short() {
       status       Show the connection status of all servers
       watch        Print what happens to servers as it happens, and run their hooks
       ps           List the processes of servers that were started, with their memory
+      doctor       Find out what is wrong, whose fault it is and how to mend it
       trust        Show what a project's `bowline.toml` or `.mcp.json` would do, and trust it if you
                    agree
       untrust      Stop trusting a project's `bowline.toml` and `.mcp.json`

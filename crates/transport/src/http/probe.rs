@@ -159,9 +159,7 @@ impl ServerProbe {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let outcome = match timeout(limit, self.handshake_recorded(&seen)).await {
             Ok(outcome) => outcome,
-            Err(_) => {
-                Err(TlsProbeError::Connection(Fault::before_sending(Cause::Timeout(Limit::Connect))))
-            }
+            Err(_) => Err(TlsProbeError::Connection(Fault::before_sending(Cause::Timeout(Limit::Connect)))),
         };
         let certificates = std::mem::take(&mut *seen.lock());
         Some(TlsProbeReport { certificates, outcome })
