@@ -40,7 +40,17 @@ async fn locate_within(
 }
 
 async fn locate_unbounded(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
-    let Some(described) = find_resource_metadata(ctx, challenge).await? else {
+    let described = find_resource_metadata(ctx, challenge).await?;
+    locate_issuer(ctx, challenge, described).await
+}
+
+/// Finds the authorization server, starting from the server's metadata if it publishes any.
+pub(crate) async fn locate_issuer(
+    ctx: &AuthContext,
+    challenge: &Challenge,
+    described: Option<ResourceMetadata>,
+) -> Result<Discovery, AuthError> {
+    let Some(described) = described else {
         tracing::debug!(server = %ctx.server, "the server publishes no metadata");
         return discover_by_origin(ctx, challenge).await;
     };
@@ -57,7 +67,7 @@ async fn locate_unbounded(ctx: &AuthContext, challenge: &Challenge) -> Result<Di
 
 /// Fetches the server's metadata (AD-02). Returns `None` if there is none and the challenge named
 /// none.
-async fn find_resource_metadata(
+pub(crate) async fn find_resource_metadata(
     ctx: &AuthContext,
     challenge: &Challenge,
 ) -> Result<Option<ResourceMetadata>, AuthError> {

@@ -33,7 +33,7 @@ mod current;
 mod headers_command;
 mod login_lease;
 mod login_plan;
-mod login_probe;
+pub(crate) mod login_probe;
 mod logout;
 mod missing_login;
 mod policy;
@@ -71,6 +71,7 @@ use crate::challenge::Challenge;
 use crate::context::{App, AuthContext};
 use crate::discovery::DiscoveryKind;
 use crate::error::{AuthError, AuthErrorKind};
+use crate::examination::{self, AuthorizationExamination};
 use crate::http_client::AuthHttpClient;
 use crate::login::{self, LoginMethod, PendingLogin};
 use crate::prompt::LoginPrompt;
@@ -315,6 +316,15 @@ impl Identity {
             return self.logout().await;
         }
         logout::log_out_other(&self.inner.ctx, &account.id).await
+    }
+
+    /// Examines the steps that a login would take, without taking any that changes something:
+    /// nothing is registered, refreshed, stored or shown to a person. For diagnosis.
+    ///
+    /// Bounded in time. Dropping the future cancels it.
+    #[doc(hidden)]
+    pub async fn examine(&self) -> AuthorizationExamination {
+        examination::examine(&self.inner.ctx).await
     }
 
     /// The id that this server's login is stored under, whether or not there is one; equals

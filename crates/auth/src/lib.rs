@@ -16,6 +16,7 @@
 //! | `jwt` | signing of assertions and proofs |
 //! | `access_token` | verification of tokens that others present to us, as a resource server |
 //! | `listener` | the loopback listener that the browser is redirected to |
+//! | `examination` | the steps before a login one by one, for diagnosis |
 //! | `login` | a complete login with a person |
 //! | `revoke` | token revocation |
 //! | `record` | the stored form of a login |
@@ -42,6 +43,7 @@ mod discover;
 mod discovery;
 mod dpop;
 mod error;
+mod examination;
 #[cfg(feature = "export")]
 mod export;
 #[cfg(fuzzing)]
@@ -76,6 +78,7 @@ pub use client::{ClientOrigin, OAuthClient};
 pub use context::{App, AuthContext};
 pub use discovery::{Discovery, DiscoveryKind, Metadata};
 pub use error::{AuthError, AuthErrorKind};
+pub use examination::{AuthorizationExamination, ChallengeReply, ExaminedStep, ResourceFacts};
 #[cfg(feature = "export")]
 pub use export::{Overwrite, export, export_accounts, import, import_with};
 pub use http_client::AuthHttpClient;

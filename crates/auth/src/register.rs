@@ -75,12 +75,35 @@ async fn find_or_register(
             return stored_clients::save_client(ctx, metadata, &wish, registered).await;
         }
     }
+    Err(no_client_error(metadata))
+}
+
+fn no_client_error(metadata: &Metadata) -> AuthError {
     let issuer = sanitize(&metadata.issuer);
-    Err(AuthError::new(
-        AuthErrorKind::Setup,
-        format!("{issuer} does not know this client and offers no registration"),
-    )
-    .hint(register_by_hand_hint(&issuer)))
+    let what = format!("{issuer} does not know this client and offers no registration");
+    AuthError::new(AuthErrorKind::Setup, what).hint(register_by_hand_hint(&issuer))
+}
+
+/// Says which client a login would use, without registering one. Fails as the login would if there
+/// can be none.
+pub(crate) async fn expected_client(
+    ctx: &AuthContext,
+    metadata: &Metadata,
+) -> Result<ClientOrigin, AuthError> {
+    if let Some(settings) = &ctx.auth.client {
+        return configured_client(ctx, metadata, settings).await.map(|client| client.origin);
+    }
+    if metadata.client_id_metadata_document_supported
+        && !matches!(ctx.auth.grant, Grant::ClientCredentials)
+        && let Some(url) = ctx.auth.client_metadata_url.as_ref().or(ctx.app.metadata_url.as_ref())
+    {
+        return check_document_url(url).map(|()| ClientOrigin::Document);
+    }
+    let registers = matches!(ctx.auth.grant, Grant::Person | Grant::Device);
+    if registers && metadata.registration_endpoint.is_some() {
+        return Ok(ClientOrigin::Registered);
+    }
+    Err(no_client_error(metadata))
 }
 
 /// Creates a Client ID Metadata Document, to be served at this URL.

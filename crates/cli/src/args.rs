@@ -4,6 +4,7 @@ mod complete;
 mod connect;
 mod content;
 mod demo;
+mod doctor;
 mod duration;
 mod entries;
 mod examples;
@@ -36,6 +37,7 @@ pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::ConnectArgs;
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
 pub(crate) use import_servers::ImportServersArgs;
@@ -200,6 +202,11 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List the processes of started servers, with their memory
     Ps(PsArgs),
+    /// Find out what is wrong, whose fault it is and how to mend it
+    #[command(
+        override_usage = "bowline doctor [OPTIONS] [SERVER]\n       bowline doctor [OPTIONS] -- COMMAND [ARG]..."
+    )]
+    Doctor(DoctorArgs),
     /// Show what a project's configuration would do, and trust it
     Trust(TrustArgs),
     /// Stop trusting a project's configuration

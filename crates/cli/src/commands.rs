@@ -9,6 +9,7 @@ mod config;
 mod connect;
 mod demo;
 mod docs;
+mod doctor;
 mod entries;
 mod import_servers;
 mod info;
@@ -61,6 +62,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Status(args) => status::run(args, settings).await,
         Verb::Watch(args) => watch::run(args, settings).await,
         Verb::Ps(args) => ps::run(args, settings).await,
+        Verb::Doctor(args) => doctor::run(args, settings).await,
         Verb::Trust(args) => trust::run(args, settings).await,
         Verb::Untrust(args) => trust::run_untrust(args, settings),
         Verb::Add(args) => add::run(args, settings).await,

@@ -252,7 +252,7 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
         report.members.insert("stderr".into(), json!(evidence.stderr));
     }
     report.hint = hint::for_fault(fault, server, command_line)
-        .or_else(|| connecting.then(|| hint::for_connecting(fault, server)).flatten());
+        .or_else(|| connecting.then(|| hint::for_connecting(fault, server, command_line)).flatten());
     report
 }
 

@@ -85,6 +85,17 @@ impl LoginSettings {
         (state, name, uri, metadata_url).hash(hasher);
     }
 
+    /// Opens the store if there is one. `None` means that nothing was stored yet; nothing is created
+    /// then.
+    pub(crate) async fn open_existing_store(&self) -> Outcome<Option<OpenedStore>> {
+        let is_absent =
+            |config: &StoreConfig, state: &PathBuf| !bowline_store::exists(&config.backend, state);
+        match (&self.store, &self.state) {
+            (Ok(config), Some(state)) if is_absent(config, state) => Ok(None),
+            _ => self.open_store().await.map(Some),
+        }
+    }
+
     /// Opens the store now, for commands that need it.
     pub(crate) async fn open_store(&self) -> Outcome<OpenedStore> {
         let Some(state) = &self.state else {

@@ -19,6 +19,8 @@ pub(crate) struct CommandLine {
     repeated_options: Vec<String>,
     /// URLs that the user typed.
     urls: Vec<Url>,
+    /// Whether the server is a command after `--`, which no suggested command repeats.
+    has_command: bool,
 }
 
 impl CommandLine {
@@ -29,6 +31,7 @@ impl CommandLine {
         Self {
             repeated_options: repeated_options(typed.config.as_deref(), typed.trust_project),
             urls: urls.filter_map(|url| Url::parse(url).ok()).collect(),
+            has_command: argv.iter().any(|word| word == "--"),
         }
     }
 
@@ -46,13 +49,23 @@ impl CommandLine {
     /// Returns the command that logs in, or `None` if a login cannot help with this server.
     pub(crate) fn login_command(&self, server: &Server) -> Option<String> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-        can_log_in(server).then(|| self.format_command(["login", &self.login_target(server, http)]))
+        can_log_in(server).then(|| self.format_command(["login", &self.server_argument(server, http)]))
     }
 
-    /// Returns the argument for `bowline login`: the server's name, or the whole URL if that was
+    /// Returns the command that finds out what is wrong with a server; `None` if it cannot be named.
+    pub(crate) fn doctor_command(&self, server: &Server) -> Option<String> {
+        let target = match server.transport.http() {
+            Some(http) => self.server_argument(server, http),
+            None if self.has_command => return None,
+            None => server.name.clone(),
+        };
+        Some(self.format_command(["doctor", &target]))
+    }
+
+    /// Returns the argument that names the server for another command: its name, or the whole URL if that was
     /// typed. The query may hold a key, so one from a file is not repeated; but it also
     /// distinguishes tenants, and so logins.
-    fn login_target(&self, server: &Server, http: &Http) -> String {
+    fn server_argument(&self, server: &Server, http: &Http) -> String {
         let unnamed = server.name == authority(http) && self.urls.contains(&http.url);
         if unnamed { http.url.to_string() } else { server.name.clone() }
     }
@@ -110,6 +123,12 @@ mod tests {
         assert_eq!(command(&bare, url), format!("bowline login '{url}'"));
         // An entry may be named like its host, and its URL must not be shown.
         assert_eq!(command(&bare, ""), format!("bowline login {name}"));
+        let stdio = Server::stdio("files", "server").build().unwrap();
+        let typed = CommandLine::default();
+        assert_eq!(typed.doctor_command(&stdio).as_deref(), Some("bowline doctor files"));
+        assert_eq!(typed.doctor_command(&named).as_deref(), Some("bowline doctor docs"));
+        let after_dashes = CommandLine { has_command: true, ..CommandLine::default() };
+        assert_eq!(after_dashes.doctor_command(&stdio), None);
     }
 
     #[test]

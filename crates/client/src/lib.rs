@@ -262,7 +262,8 @@ pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
 pub use bowline_proto::fault::{
-    Cause, Evidence, Execution, Exit, Fault, Limit, Misbehavior, Recovery, SpawnError,
+    Cause, Evidence, Execution, Exit, Fault, Limit, Misbehavior, ProcessEnd, Recovery, ShutdownStep,
+    SpawnError,
 };
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire::{Defect, Id, Json, RpcError};

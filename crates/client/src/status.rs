@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
 use bowline_proto::client::session::Status;
-use bowline_proto::fault::Fault;
+use bowline_proto::fault::{Fault, ProcessEnd};
 use futures_core::Stream;
 use tokio::sync::watch;
 
@@ -26,6 +26,13 @@ pub struct Health {
     pub attempt: u32,
     /// The last fault and its time. Kept after the recovery.
     pub last_fault: Option<(SystemTime, Fault)>,
+    /// Number of lines on the stdout of the server's process that were no messages. They are
+    /// skipped.
+    pub stray_lines: u64,
+    /// Number of lines that the server's process wrote to stderr.
+    pub stderr_lines: u64,
+    /// How the last process of the server ended; `None` if none has ended, or there is none.
+    pub process_end: Option<ProcessEnd>,
 }
 
 /// Watches the state of a connection. It does not keep the connection alive.

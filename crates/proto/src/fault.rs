@@ -140,6 +140,39 @@ pub enum Exit {
     Eof,
 }
 
+/// How the process of a server ended, and what it took to end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessEnd {
+    /// How the process itself ended.
+    pub exit: Exit,
+    /// The last step of the shutdown that was taken before it ended.
+    pub step: ShutdownStep,
+    /// Whether processes that it had started were still running, and had to be ended as well.
+    pub left_processes: bool,
+}
+
+/// A step by which a process is ended, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ShutdownStep {
+    /// None: it ended before it was asked to, or as soon as its input was closed.
+    Unasked,
+    /// Its input was closed, as the protocol prescribes.
+    InputClosed,
+    /// It was sent SIGTERM.
+    Terminated,
+    /// It was killed.
+    Killed,
+}
+
+impl ProcessEnd {
+    /// Creates the end of a process that left no others behind.
+    pub fn new(exit: Exit, step: ShutdownStep) -> Self {
+        Self { exit, step, left_processes: false }
+    }
+}
+
 /// How a server broke the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -53,7 +53,7 @@ pub use lifetime::MAX_TTL;
 pub use lock::{Lock, LockHolder};
 pub use log::{AppendOptions, Durability, LogEntry, LogName, LogSlice, LogStore, Position, ReadLimits};
 pub use memory::MemoryStore;
-pub use open::{OpenedStore, open, open_with_key};
+pub use open::{OpenedStore, exists, open, open_with_key};
 pub use seal::{DecryptError, SealKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

@@ -70,7 +70,7 @@ pub(crate) async fn open_with_keyring(
 }
 
 /// Whether there is a store to read from. A server always counts as one.
-pub(crate) fn exists(backend: &StoreBackend, state: &Path) -> bool {
+pub fn exists(backend: &StoreBackend, state: &Path) -> bool {
     match backend {
         // If that is unknown, opening it tells.
         StoreBackend::Sqlite(path) => sqlite_path(path.as_deref(), state).try_exists().unwrap_or(true),

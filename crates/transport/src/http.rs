@@ -24,6 +24,7 @@
 //! | `fetch` | one request to any address, and where it may be redirected |
 //! | `address_guard` | which addresses a server may have us contact |
 //! | `response_redactor`, `header_redaction` | which of our secrets are removed from responses |
+//! | `probe` | the steps of a connection one by one, for diagnosis |
 //! | `failure` | what an error below HTTP means, and whether the server can have acted |
 //!
 //! # Cancel safety
@@ -59,6 +60,7 @@ mod link;
 mod media;
 mod payload;
 mod pool;
+mod probe;
 mod proxy;
 mod resolve;
 mod response;
@@ -77,8 +79,9 @@ pub use event_stream::EventStream;
 pub use fence::{SendFence, SendWindow};
 pub use fetch::{FetchError, FetchLimits, Fetcher};
 pub use link::{HttpLink, Limits};
+pub use probe::{ServerProbe, ServerRoute, TlsProbeError, TlsProbeReport};
 pub use proxy::Proxies;
 pub use resolve::{Lookup, LookupFuture};
 pub use response::{HttpResponse, ResponseBody};
 pub use sse_legacy::{SseLegacy, open_sse};
-pub use tls_error::NOT_TLS;
+pub use tls_error::{NOT_TLS, TlsProblem};

@@ -16,6 +16,7 @@
 //!   stderr       the last lines of stderr
 //!   login_shell  the PATH of the user's login shell
 //!   one_shot     a program that is not a server: run once, to its end
+//!   locate       what a command means, without starting it
 //! ```
 
 mod environment;
@@ -31,6 +32,7 @@ pub mod fuzzing {
 mod group;
 mod line_tail;
 mod list;
+mod locate;
 #[cfg(unix)]
 mod login_shell;
 #[cfg(unix)]
@@ -60,13 +62,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_proto::fault::{Exit, Fault, SpawnError};
+use bowline_proto::fault::{Exit, Fault, ProcessEnd, SpawnError};
 use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::sync::watch;
 
 pub use environment::INHERITED_VARIABLES;
 pub use list::{RunningProcess, RunningServer, list};
+pub use locate::{Interpreter, ProgramLocation, locate};
 #[cfg(unix)]
 pub use mark::MARK_VARIABLE;
 pub use one_shot::{OneShot, OneShotOutput, program_name};
@@ -250,6 +253,14 @@ impl Handle {
     /// The last lines that the process wrote to stderr. Server text: untrusted.
     pub fn stderr_tail(&self) -> Vec<String> {
         self.tail.lock().lines()
+    }
+
+    /// How the process ended and what it took, once everything that it started has ended too.
+    pub fn end(&self) -> Option<ProcessEnd> {
+        match *self.phase.borrow() {
+            ProcessPhase::Cleared(end) => Some(end),
+            ProcessPhase::Running | ProcessPhase::Exited(_) => None,
+        }
     }
 
     /// Ends the process: closes its stdin, then sends SIGTERM to its group, then SIGKILL, each step

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use bowline_proto::fault::{Cause, Exit, Fault};
+use bowline_proto::fault::{Cause, Exit, Fault, ProcessEnd};
 
 use crate::pipe::{FrameReader, InboundFrame, PipeWriter};
 
@@ -72,6 +72,11 @@ impl FrameReader for ProcessReader {
 }
 
 impl Handle {
+    /// How the process ended.
+    pub fn end(&self) -> Option<ProcessEnd> {
+        match self.0 {}
+    }
+
     /// Ends the process.
     #[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]
     pub async fn shutdown(&self) -> Exit {

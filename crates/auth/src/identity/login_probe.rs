@@ -8,7 +8,7 @@ use crate::challenge::Challenge;
 use crate::context::AuthContext;
 
 /// The server's response to a request without credentials.
-pub(super) enum LoginProbeOutcome {
+pub(crate) enum LoginProbeOutcome {
     /// The server requires a login.
     Refused(Challenge),
     /// The server processed the request.
@@ -19,7 +19,7 @@ pub(super) enum LoginProbeOutcome {
 
 /// Sends a `ping` without credentials to learn the server's challenge. Failures are not reported
 /// here; discovery runs into them anyway.
-pub(super) async fn probe(ctx: &AuthContext) -> LoginProbeOutcome {
+pub(crate) async fn probe(ctx: &AuthContext) -> LoginProbeOutcome {
     let mut request = Request::new(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#));
     *request.method_mut() = Method::POST;
     let Ok(uri) = ctx.url.as_str().parse() else { return LoginProbeOutcome::Unknown };

@@ -39,6 +39,10 @@ use crate::server_auth::can_log_in;
 use crate::session;
 use crate::settings::Settings;
 use crate::suggested_command::with_scopes;
+#[cfg(unix)]
+pub(super) use daemon::find_daemons;
+#[cfg(unix)]
+pub(super) use daemon_pulse::DaemonPulse;
 use front::FrontOutcome;
 use reload::{ConfigWatch, ReadConfig, ReloadTargets, Reloader};
 use unit::ServiceState;

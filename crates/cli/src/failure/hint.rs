@@ -76,11 +76,13 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
 }
 
 /// Suggests a next step for a server that could not be connected to, where [`for_fault`] has none.
-pub(super) fn for_connecting(fault: &Fault, server: &Server) -> Option<String> {
+pub(super) fn for_connecting(fault: &Fault, server: &Server, typed: &CommandLine) -> Option<String> {
     let is_plain = server.transport.http().is_some_and(|http| http.url.scheme() == "http");
     // Many servers end the connection when they are sent something else than TLS.
-    let text = "is that an MCP server? If it speaks TLS on that port, write https://";
-    (fault.cause == Cause::Cut && is_plain).then(|| text.to_owned())
+    if fault.cause == Cause::Cut && is_plain {
+        return Some("is that an MCP server? If it speaks TLS on that port, write https://".to_owned());
+    }
+    Some(format!("find out more with `{}`", typed.doctor_command(server)?))
 }
 
 /// Whether the name of the program looks like a command with arguments.

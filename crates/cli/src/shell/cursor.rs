@@ -103,7 +103,7 @@ fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
         ("status" | "watch" | "logout" | "export" | "remove" | "enable" | "disable", _) => WordKind::Server,
         (
             "tools" | "resources" | "templates" | "prompts" | "ping" | "info" | "logs" | "connect" | "call"
-            | "read" | "prompt" | "complete" | "tasks" | "login" | "repl",
+            | "read" | "prompt" | "complete" | "tasks" | "login" | "repl" | "doctor",
             [],
         ) => WordKind::Server,
         ("call" | "tools", [server]) => WordKind::Tool { server },

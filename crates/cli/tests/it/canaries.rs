@@ -145,7 +145,7 @@ async fn no_verb_prints_a_credential_at_any_verbosity() {
     ));
     site.logs_in().await;
     let export = site.context.path("logins").display().to_string();
-    let verbs: [&[&str]; 17] = [
+    let verbs: [&[&str]; 19] = [
         &["tools", "docs"],
         &["call", "docs", "echo", "message=ahoy"],
         &["tools", "keyed"],
@@ -161,6 +161,8 @@ async fn no_verb_prints_a_credential_at_any_verbosity() {
         &["ps"],
         &["auth"],
         &["config", "check"],
+        &["doctor"],
+        &["doctor", "docs"],
         &["auth", "export", "-o", &export, "--force"],
         &["logout", "docs"],
     ];

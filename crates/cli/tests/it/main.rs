@@ -21,6 +21,7 @@ mod content;
 mod context;
 mod demo;
 mod docs;
+mod doctor;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(unix)]

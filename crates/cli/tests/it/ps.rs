@@ -115,6 +115,13 @@ async fn an_orphan_is_ended() {
 
     let listed = json(&context, &["ps", "--json"]);
     assert_eq!(listed["servers"][0]["orphan"], true, "{listed}");
+    // Without a configured server, so that no other process of it is started.
+    let empty = context.write("home/empty.toml", "").display().to_string();
+    let examined = crate::doctor::Examined::of(&context, &["--config", &empty]);
+    let leftover = examined.check("processes");
+    assert_eq!((&leftover["status"], &leftover["blame"]), (&"warning".into(), &"machine".into()));
+    assert_eq!(leftover["seen"], "left by a bowline that was killed: rope");
+    assert_eq!(leftover["remedy"]["command"], format!("bowline ps --clean --config {empty}"));
     let shown = context.run(context.bowline(["ps"]));
     assert!(shown.contains("is gone") && shown.contains("`bowline ps --clean` ends them"), "{shown}");
     let cleaned = json(&context, &["ps", "--clean", "--json"]);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bowline_proto::fault::ProcessEnd;
 use parking_lot::Mutex;
 
 use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender, StderrLine};
@@ -68,8 +69,9 @@ impl ConnectionEvents {
         }
     }
 
-    /// Emits a line of stderr, if that was asked for; otherwise it is kept for a while.
+    /// Counts a line of stderr, and emits it if that was asked for; otherwise it is kept for a while.
     pub(crate) fn emit_stderr(&self, line: &str) {
+        self.health.lock().stderr_lines += 1;
         let mut reports = self.stderr.lock();
         if let StderrReports::Kept(lines) = &mut *reports {
             if lines.len() == MAX_KEPT_LINES {
@@ -99,6 +101,16 @@ impl ConnectionEvents {
 
     pub(crate) fn health(&self) -> Health {
         self.health.lock().clone()
+    }
+
+    /// Counts a line on stdout that was no message.
+    pub(crate) fn record_stray_line(&self) {
+        self.health.lock().stray_lines += 1;
+    }
+
+    /// Records how the process of the server ended.
+    pub(crate) fn record_process_end(&self, end: ProcessEnd) {
+        self.health.lock().process_end = Some(end);
     }
 
     /// Updates the statistics with an event that is about to be emitted.

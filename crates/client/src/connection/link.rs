@@ -144,6 +144,9 @@ impl OpenLink {
         }
         if let Some(process) = self.process.take() {
             let exit = process.shutdown().await;
+            if let Some(end) = process.end() {
+                connection.events.record_process_end(end);
+            }
             tracing::debug!(server = %connection.server.name, ?exit, "the server's process ended");
         }
         // Last, so that the final messages of a server are still read.

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Ready, ready};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,6 +16,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 #[cfg(unix)]
@@ -58,6 +60,19 @@ pub(super) struct Dialer {
     /// The Unix socket on which the server is reached; `None` for TCP.
     unix_path: Option<PathBuf>,
     sockets: OpenSockets,
+}
+
+/// What a TLS handshake agreed on.
+pub(super) struct TlsFacts {
+    pub(super) version: Option<ProtocolVersion>,
+    pub(super) is_http2: bool,
+}
+
+/// Why a TLS handshake failed.
+pub(super) enum HandshakeError {
+    /// There was no connection.
+    Connect(Fault),
+    Tls(io::Error),
 }
 
 /// How names are resolved.
@@ -119,13 +134,7 @@ impl Dialer {
     }
 
     pub(super) async fn open(&self) -> Result<NewConnection, Fault> {
-        let (stream, socket) = match self.route.proxy() {
-            None => self.direct().await?,
-            Some(proxy) => self.connect_through_proxy(proxy).await.map_err(|fault| {
-                let why = fault.evidence.note.clone().unwrap_or_default();
-                fault.with_note(format!("proxy {}: {why}", proxy.uri()))
-            })?,
-        };
+        let (stream, socket) = self.open_stream().await?;
         if !self.https {
             return handshake_http1(stream, socket).await;
         }
@@ -140,6 +149,30 @@ impl Dialer {
         }
         let (sender, driver) = http2_connection::handshake(stream).await?;
         Ok(NewConnection::Shared(sender, driver))
+    }
+
+    /// Connects to the server, directly or through the proxy, without TLS.
+    async fn open_stream(&self) -> Result<(ByteStream, SocketControl), Fault> {
+        match self.route.proxy() {
+            None => self.direct().await,
+            Some(proxy) => self.connect_through_proxy(proxy).await.map_err(|fault| {
+                let why = fault.evidence.note.clone().unwrap_or_default();
+                fault.with_note(format!("proxy {}: {why}", proxy.uri()))
+            }),
+        }
+    }
+
+    /// Connects and performs a TLS handshake with this configuration. Nothing is sent over it.
+    pub(super) async fn handshake(&self, config: Arc<ClientConfig>) -> Result<TlsFacts, HandshakeError> {
+        let (stream, _socket) = self.open_stream().await.map_err(HandshakeError::Connect)?;
+        let name = server_name(&self.server).map_err(HandshakeError::Connect)?;
+        let stream = TlsConnector::from(config).connect(name, TokioIo::new(stream)).await;
+        let stream = stream.map_err(HandshakeError::Tls)?;
+        let connection = stream.get_ref().1;
+        Ok(TlsFacts {
+            version: connection.protocol_version(),
+            is_http2: connection.alpn_protocol() == Some(b"h2"),
+        })
     }
 
     async fn connect_through_proxy(&self, proxy: &Intercept) -> Result<(ByteStream, SocketControl), Fault> {

@@ -79,7 +79,7 @@ pub(super) fn http2_exchange_fault(error: &(dyn Error + 'static)) -> Fault {
     }
 }
 
-fn find_tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+pub(super) fn find_tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     find_source::<rustls::Error>(error)
 }
 

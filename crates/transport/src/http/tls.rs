@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bowline_config::Tls;
 use bowline_proto::fault::{Cause, Fault};
 use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use rustls_platform_verifier::Verifier;
@@ -78,6 +79,14 @@ fn build(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
 }
 
 fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
+    configure_with(tls, |verifier| verifier)
+}
+
+/// Builds a configuration whose verifier may be wrapped, such as by one that records certificates.
+pub(super) fn configure_with(
+    tls: &Tls,
+    wrap: impl FnOnce(Arc<dyn ServerCertVerifier>) -> Arc<dyn ServerCertVerifier>,
+) -> Result<Arc<ClientConfig>, Fault> {
     let failed = |error: rustls::Error| Fault::before_sending(Cause::Tls).with_note(error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let extra = tls.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default();
@@ -86,7 +95,7 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
         .with_safe_default_protocol_versions()
         .map_err(failed)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier));
+        .with_custom_certificate_verifier(wrap(Arc::new(verifier)));
     let mut config = match (&tls.client_cert, &tls.client_key) {
         (Some(cert), Some(key)) => {
             builder.with_client_auth_cert(read_certificates(cert)?, read_private_key(key)?).map_err(failed)?

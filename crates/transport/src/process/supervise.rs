@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_proto::fault::Exit;
+use bowline_proto::fault::{Exit, ProcessEnd, ShutdownStep};
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
@@ -29,7 +29,7 @@ pub(super) enum ProcessPhase {
     /// The child has ended. Processes that it started may still run.
     Exited(Exit),
     /// The child and everything it started are gone, or could not be ended.
-    Cleared(Exit),
+    Cleared(ProcessEnd),
 }
 
 impl ProcessPhase {
@@ -37,7 +37,8 @@ impl ProcessPhase {
     pub(super) fn exit(self) -> Option<Exit> {
         match self {
             Self::Running => None,
-            Self::Exited(exit) | Self::Cleared(exit) => Some(exit),
+            Self::Exited(exit) => Some(exit),
+            Self::Cleared(end) => Some(end.exit),
         }
     }
 }
@@ -97,7 +98,14 @@ impl Supervisor {
         let last_words = Instant::now() + STDERR_DRAIN_TIMEOUT;
         while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
         self.phase.send_replace(ProcessPhase::Exited(exit));
-        let cleared = self.clear_group(stage).await;
+        let mut end = ProcessEnd::new(exit, stage.step());
+        // A job object cannot be checked for members.
+        end.left_processes = !cfg!(windows) && !self.group.is_cleared().await;
+        let cleared = if end.left_processes || cfg!(windows) {
+            self.clear_group(stage).await
+        } else {
+            Cleanup::Complete
+        };
         // The record of what is left is kept, so that it is listed and a later sweep can end what
         // is not detached.
         #[cfg(unix)]
@@ -108,7 +116,7 @@ impl Supervisor {
         }
         #[cfg(windows)]
         let _ = cleared;
-        self.phase.send_replace(ProcessPhase::Cleared(exit));
+        self.phase.send_replace(ProcessPhase::Cleared(end));
     }
 
     async fn wait_for_exit(&mut self) -> (Exit, Stage) {
@@ -154,12 +162,9 @@ impl Supervisor {
 
     /// Ends what the child started, after the child has ended.
     async fn clear_group(&mut self, stage: Stage) -> Cleanup {
-        // A job object has no graceful end, and cannot be checked for members.
+        // A job object has no graceful end.
         if cfg!(windows) {
             self.group.kill();
-            return Cleanup::Complete;
-        }
-        if self.group.is_cleared().await {
             return Cleanup::Complete;
         }
         let mut deadline = match stage {
@@ -194,6 +199,15 @@ impl Supervisor {
 }
 
 impl Stage {
+    fn step(self) -> ShutdownStep {
+        match self {
+            Self::Serving => ShutdownStep::Unasked,
+            Self::AfterEof(_) => ShutdownStep::InputClosed,
+            Self::AfterTerm(_) => ShutdownStep::Terminated,
+            Self::AfterKill(_) => ShutdownStep::Killed,
+        }
+    }
+
     fn deadline(self) -> Option<Instant> {
         match self {
             Self::Serving => None,

@@ -204,16 +204,46 @@ pub(super) struct DaemonFiles {
 /// Held while a daemon is started.
 struct StartLock(File);
 
+/// A daemon whose socket was found.
+#[derive(Debug)]
+pub(in crate::commands) struct FoundDaemon {
+    pub(in crate::commands) socket: PathBuf,
+    /// The id of its process, if its file has one.
+    pub(in crate::commands) pid: Option<u32>,
+}
+
+/// Returns the sockets of daemons of this user, whether or not somebody listens there.
+pub(in crate::commands) fn find_daemons(settings: &Settings) -> Vec<FoundDaemon> {
+    let usable = |folder: &PathBuf| refuse_shared_folder(folder).is_ok();
+    let folders = daemon_folders(settings).filter(usable);
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    let sockets = files.map(|file| file.path());
+    let sockets = sockets.filter(|path| path.extension().is_some_and(|extension| extension == "sock"));
+    let mut found: Vec<FoundDaemon> = sockets
+        .map(|socket| {
+            let text = std::fs::read_to_string(socket.with_extension("pid")).unwrap_or_default();
+            let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
+            FoundDaemon { socket, pid }
+        })
+        .collect();
+    found.sort_by(|a, b| a.socket.cmp(&b.socket));
+    found
+}
+
+/// Returns the folders in which the files of daemons can be, the preferred one first. It is not the one
+/// below XDG_RUNTIME_DIR: hosts often do not pass that variable on, and a terminal, which has it, would
+/// look elsewhere.
+fn daemon_folders(settings: &Settings) -> impl Iterator<Item = PathBuf> {
+    let state = settings.state().map(|state| state.join("run"));
+    let runtime = env::non_empty_var(&*settings.env, env::XDG_RUNTIME_DIR).map(PathBuf::from);
+    let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("bowline"));
+    state.into_iter().chain(runtime)
+}
+
 impl DaemonFiles {
     fn new(settings: &Settings, key: DaemonKey) -> Result<Self, String> {
-        // Not first below XDG_RUNTIME_DIR: hosts often do not pass that variable on, and a terminal,
-        // which has it, would look elsewhere.
-        let state = settings.state().map(|state| state.join("run"));
-        let runtime = env::non_empty_var(&*settings.env, env::XDG_RUNTIME_DIR).map(PathBuf::from);
-        let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("bowline"));
-        let candidates = state.into_iter().chain(runtime);
         let mut reason = "there is no folder for its socket".to_owned();
-        for folder in candidates {
+        for folder in daemon_folders(settings) {
             let files = Self { folder, key };
             match files.prepare_folder() {
                 Ok(()) => return Ok(files),

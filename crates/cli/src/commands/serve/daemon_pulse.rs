@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 /// Asks the daemon at a socket for a sign of life.
-pub(super) struct DaemonPulse {
+pub(in crate::commands) struct DaemonPulse {
     socket: PathBuf,
     /// How long the daemon may take to answer.
     answer_timeout: Duration,
@@ -21,13 +21,13 @@ pub(super) struct DaemonPulse {
 }
 
 impl DaemonPulse {
-    pub(super) fn new(socket: PathBuf) -> Self {
+    pub(in crate::commands) fn new(socket: PathBuf) -> Self {
         Self { socket, answer_timeout: ANSWER_TIMEOUT, last: Mutex::default() }
     }
 
     /// Whether the daemon is there and does not answer for [`ANSWER_TIMEOUT`]. All who ask at the same time share one
     /// question.
-    pub(super) async fn is_hung(self: Arc<Self>) -> bool {
+    pub(in crate::commands) async fn is_hung(self: Arc<Self>) -> bool {
         let mut last = self.last.lock().await;
         if let Some((at, is_hung)) = *last
             && at.elapsed() < SHARED_TIME

@@ -34,6 +34,7 @@ async fn read_pipe(connection: Arc<Connection>, attempt: Attempt, wire: Wire, mu
             }
             // ST-02: logged and skipped.
             Ok(InboundFrame::Noise(line)) => {
+                connection.events.record_stray_line();
                 tracing::warn!(server = %connection.server.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "non-MCP output on stdout");
             }
             Ok(InboundFrame::TooLarge { head, limit }) => {

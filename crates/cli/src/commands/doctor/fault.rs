@@ -1,0 +1,239 @@
+//! Decides what a fault of a connection means: what was seen, whose fault it is, and what mends it.
+
+use bowline::{Cause, Error, ErrorKind, Exit as ProcessExit, Fault, Limit, Misbehavior};
+
+use super::check::{Blame, Finding};
+use super::subject::Subject;
+use crate::exit::Exit;
+use crate::failure::exit_for_cause;
+
+/// Returns the finding for a request, or a connection, that failed.
+pub(super) fn of_error(error: &Error, subject: &Subject<'_>) -> Finding {
+    match error.kind() {
+        ErrorKind::Fault(fault) => of_fault(fault, subject),
+        ErrorKind::Server(rpc) => {
+            let seen = format!("{} was answered with error {}: {}", error.method(), rpc.code, rpc.message);
+            Finding::failed(Blame::Server, Exit::Server, seen)
+                .mend("this is an error of the server: its log may say more")
+                .run(subject.log_command())
+        }
+        _ => Finding::failed(Blame::Server, Exit::Server, error.to_string())
+            .mend("this is an error of the server: its log may say more")
+            .run(subject.log_command()),
+    }
+}
+
+/// Returns the finding for a fault.
+pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
+    let seen = seen(fault);
+    let exit = exit_for_cause(&fault.cause);
+    let by = |blame| Finding::failed(blame, exit, seen.clone());
+    let again = subject.doctor_command(&[]);
+    let finding = match &fault.cause {
+        Cause::Refused => by(Blame::Server).mend("start the server, or correct the port in the URL").run(again),
+        Cause::Dns | Cause::Unreachable => {
+            by(Blame::Network).mend("is this machine online, and does the server need a VPN or a proxy?").run(again)
+        }
+        Cause::Tls => by(Blame::You)
+            .mend("if the server wants a certificate of yours, set `client_cert` and `client_key` in its entry")
+            .run(subject.edit_command()),
+        Cause::Cut => by(Blame::Server)
+            .mend("the server, or something in front of it, closes connections: ask who runs it")
+            .run(again),
+        Cause::Timeout(Limit::Connect) if subject.is_process() => by(Blame::Server)
+            .mend("a first start may have to download: allow more time; else it waits for something, see its log")
+            .run(subject.doctor_command(&["--connect-timeout", "2m"])),
+        Cause::Timeout(Limit::Connect) => by(Blame::Server)
+            .mend("the server accepts connections and does not answer: allow more time, or ask who runs it")
+            .run(subject.doctor_command(&["--connect-timeout", "2m"])),
+        Cause::Timeout(_) => by(Blame::Server)
+            .mend("the server does not answer: ask who runs it, or see its log")
+            .run(subject.log_command()),
+        Cause::Status { code, .. } => of_status(*code, fault, subject),
+        Cause::LoginRequired { .. } => by(Blame::You).mend("log in").run(subject.login_command()),
+        Cause::LoginUnavailable => {
+            by(Blame::AuthorizationServer).mend("try again later; the stored login is unchanged").run(again)
+        }
+        Cause::StoreUnavailable => by(Blame::Machine)
+            .mend("see where logins are stored; nothing there was changed")
+            .run(subject.command_line.format_command(["auth"])),
+        Cause::HeadersCommand => by(Blame::You)
+            .mend("run the `headers_command` of its entry directly to see what it prints")
+            .run(subject.edit_command()),
+        Cause::PlainHttp => by(Blame::You)
+            .mend("use https, or set `allow_http = true` in its entry")
+            .run(subject.edit_command()),
+        Cause::NotBuilt { .. } => by(Blame::Bowline).mend("install a bowline that has this feature"),
+        Cause::Redirect { .. } => by(Blame::You)
+            .mend("if you trust that address, use it as the URL")
+            .run(subject.edit_command()),
+        Cause::Spawn(_) => by(Blame::Machine).mend("is it a program for this machine?").run(subject.edit_command()),
+        Cause::Exited(exit) => of_exit(*exit, by(Blame::Server), fault, subject),
+        Cause::Protocol(misbehavior) => of_misbehavior(misbehavior, by, subject),
+        Cause::SessionLost => by(Blame::Server).mend(SESSION_ADVICE).run(again),
+        Cause::NotAffine => by(Blame::Server).mend(SESSION_ADVICE).run(again),
+        Cause::NoCommonVersion { .. } => by(Blame::Server)
+            .mend("bowline speaks 2024-11-05 to 2026-07-28: update the server, or bowline")
+            .run(subject.command_line.format_command(["--version"])),
+        Cause::Loop => by(Blame::You)
+            .mend("remove the entry: it is this gateway itself, or leads back to it")
+            .run(subject.edit_command()),
+        _ => by(Blame::Bowline).mend("this should not happen: please report it").run(subject.doctor_command(&["--report"])),
+    };
+    finding.details(evidence_lines(fault))
+}
+
+/// What whoever runs a server has to do about lost sessions.
+pub(super) const SESSION_ADVICE: &str = "whoever runs the server has to share sessions between its instances, or route each session to one of them";
+
+fn of_status(code: u16, fault: &Fault, subject: &Subject<'_>) -> Finding {
+    let seen = seen(fault);
+    let by = |blame| Finding::failed(blame, Exit::Connection, seen.clone());
+    let again = subject.doctor_command(&[]);
+    match (code, &fault.cause) {
+        (_, Cause::Status { retry_after: Some(after), .. }) => {
+            let seconds = after.as_secs().max(1);
+            by(Blame::Server)
+                .mend(format!("the server is busy and asks to come back in {seconds} s"))
+                .run(again)
+        }
+        (403, _) => by(Blame::You)
+            .mend("access is denied: is this your URL, and is the token meant for this server?")
+            .run(subject.edit_command()),
+        (404 | 405, _) => by(Blame::You)
+            .mend("correct the path of the URL; many servers listen under /mcp")
+            .run(subject.other_url_command(|url| url.set_path("/mcp"))),
+        (429, _) => by(Blame::Server).mend("the server is busy: try again later").run(again),
+        (502..=504 | 520..=527 | 530, _) => by(Blame::Server)
+            .mend("what is in front of the server cannot reach it: ask who runs it")
+            .run(again),
+        (500.., _) => {
+            by(Blame::Server).mend("this is an error of the server: its log may say more").run(again)
+        }
+        _ => by(Blame::You).mend("is this the address of an MCP server?").run(subject.edit_command()),
+    }
+}
+
+fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject<'_>) -> Finding {
+    let text = match exit {
+        ProcessExit::Signal(_) => "it crashed or was killed; its log may say why",
+        _ if fault.evidence.stderr.is_empty() && fault.evidence.stdout.is_empty() => {
+            "it printed nothing: run its command directly to see what it needs"
+        }
+        _ => "see what it printed: often an argument or a variable is missing",
+    };
+    finding.mend(text).run(subject.log_command())
+}
+
+fn of_misbehavior(
+    misbehavior: &Misbehavior,
+    by: impl Fn(Blame) -> Finding,
+    subject: &Subject<'_>,
+) -> Finding {
+    match misbehavior {
+        Misbehavior::Echo => {
+            by(Blame::You).mend("`command` is no MCP server: correct it").run(subject.edit_command())
+        }
+        Misbehavior::ContentType if !subject.is_process() => by(Blame::You)
+            .mend("is this the MCP endpoint, and not a web page? Many servers listen under /mcp")
+            .run(subject.other_url_command(|url| url.set_path("/mcp"))),
+        _ => by(Blame::Server)
+            .mend("the server breaks the protocol: report it to who makes it")
+            .run(subject.log_command()),
+    }
+}
+
+/// What happened, without what would happen next: the command ends here.
+fn seen(fault: &Fault) -> String {
+    let mut shown = fault.clone();
+    shown.evidence.next_step = None;
+    shown.to_string()
+}
+
+/// Returns what the server said, a few lines of each kind.
+fn evidence_lines(fault: &Fault) -> Vec<String> {
+    let evidence = &fault.evidence;
+    let body = evidence.body.iter().flat_map(|body| body.lines()).take(MAX_LINES);
+    let body = body.map(|line| format!("body: {}", line.chars().take(MAX_LINE_CHARS).collect::<String>()));
+    let last = |lines: &[String], label: &str| -> Vec<String> {
+        let from = lines.len().saturating_sub(MAX_LINES);
+        lines[from..].iter().map(|line| format!("{label}: {line}")).collect()
+    };
+    body.chain(last(&evidence.stdout, "stdout")).chain(last(&evidence.stderr, "stderr")).collect()
+}
+
+/// How many lines of a body, of stdout and of stderr are shown, and how long they may be.
+const MAX_LINES: usize = 6;
+const MAX_LINE_CHARS: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bowline::{Server, SpawnError};
+
+    use super::*;
+    use crate::commands::doctor::subject::tests::with_subject;
+
+    /// Every cause has someone to blame and something to do, and none is bowline's by accident.
+    #[test]
+    fn every_cause_has_a_blame_and_a_remedy() {
+        let http = Server::http("docs", "https://docs.example/mcp").build().unwrap();
+        let status = |code| Cause::Status { code, retry_after: None };
+        for (cause, blame, exit) in [
+            (Cause::Refused, Blame::Server, Exit::Connection),
+            (Cause::Dns, Blame::Network, Exit::Connection),
+            (Cause::Unreachable, Blame::Network, Exit::Connection),
+            (Cause::Tls, Blame::You, Exit::Connection),
+            (Cause::Cut, Blame::Server, Exit::Connection),
+            (Cause::Timeout(Limit::Connect), Blame::Server, Exit::Timeout),
+            (Cause::Timeout(Limit::Idle), Blame::Server, Exit::Timeout),
+            (status(403), Blame::You, Exit::Connection),
+            (status(404), Blame::You, Exit::Connection),
+            (status(418), Blame::You, Exit::Connection),
+            (status(429), Blame::Server, Exit::Connection),
+            (status(500), Blame::Server, Exit::Connection),
+            (status(502), Blame::Server, Exit::Connection),
+            (Cause::LoginRequired { code: 401, challenge: vec![] }, Blame::You, Exit::Login),
+            (Cause::LoginUnavailable, Blame::AuthorizationServer, Exit::Connection),
+            (Cause::StoreUnavailable, Blame::Machine, Exit::Usage),
+            (Cause::HeadersCommand, Blame::You, Exit::Connection),
+            (Cause::PlainHttp, Blame::You, Exit::Usage),
+            (Cause::NotBuilt { feature: "http" }, Blame::Bowline, Exit::Connection),
+            (Cause::Redirect { location: "https://other".into() }, Blame::You, Exit::Connection),
+            (Cause::Spawn(SpawnError::Other), Blame::Machine, Exit::Connection),
+            (Cause::Exited(ProcessExit::Code(1)), Blame::Server, Exit::Connection),
+            (Cause::Protocol(Misbehavior::Echo), Blame::You, Exit::Connection),
+            (Cause::Protocol(Misbehavior::ContentType), Blame::You, Exit::Connection),
+            (Cause::Protocol(Misbehavior::BadResult), Blame::Server, Exit::Connection),
+            (Cause::SessionLost, Blame::Server, Exit::Connection),
+            (Cause::NotAffine, Blame::Server, Exit::Connection),
+            (Cause::NoCommonVersion { supported: vec![] }, Blame::Server, Exit::Connection),
+            (Cause::Loop, Blame::You, Exit::Connection),
+        ] {
+            let finding = with_subject(&http, |subject| of_fault(&Fault::new(cause.clone()), subject));
+            assert_eq!((finding.blame, finding.exit), (Some(blame), exit), "{cause:?}");
+            assert!(finding.remedy.is_some(), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_what_to_wait_for() {
+        let http = Server::http("docs", "https://docs.example/mcp").build().unwrap();
+        let cause = Cause::Status { code: 503, retry_after: Some(Duration::from_secs(30)) };
+        let finding = with_subject(&http, |subject| of_fault(&Fault::new(cause), subject));
+        let remedy = finding.remedy.unwrap();
+        assert_eq!(remedy.text, "the server is busy and asks to come back in 30 s");
+        assert_eq!(remedy.command.as_deref(), Some("bowline doctor docs"));
+    }
+
+    #[test]
+    fn evidence_is_bounded() {
+        let fault = Fault::new(Cause::Exited(ProcessExit::Code(1)))
+            .with_body("x".repeat(4000).as_bytes())
+            .with_stderr((0..50).map(|n| n.to_string()).collect());
+        let lines = evidence_lines(&fault);
+        assert_eq!((lines.len(), lines[0].len()), (7, 6 + MAX_LINE_CHARS));
+        assert_eq!((&*lines[1], &*lines[6]), ("stderr: 44", "stderr: 49"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The check `program`: whether a command can be found and started.
+
+use std::path::Path;
+use std::time::Instant;
+
+use bowline::config::Program;
+use bowline::{Cause, Fault, SpawnError};
+use bowline_settings::shell_quote;
+use bowline_transport::process::{ProgramLocation, locate};
+
+use super::check::{Blame, CheckLog, Finding};
+use super::subject::Subject;
+use crate::exit::Exit;
+
+/// Looks for the program, without starting it. Returns whether it was found.
+pub(super) async fn check(program: &Program, subject: &Subject<'_>, log: &CheckLog) -> bool {
+    let begun = Instant::now();
+    let found = locate(program).await;
+    log.add("program", begun, finding(program, found.as_ref(), subject))
+}
+
+fn finding(program: &Program, found: Result<&ProgramLocation, &Fault>, subject: &Subject<'_>) -> Finding {
+    let command = &program.command;
+    match found {
+        Ok(found) => match &found.interpreter {
+            Some(interpreter) if interpreter.file.is_none() => {
+                let file = found.file.display();
+                let seen = format!("{file} is a script for `{}`, which was not found", interpreter.name);
+                Finding::failed(Blame::Machine, Exit::Connection, seen)
+                    .mend(install_advice(&interpreter.name))
+                    .run(install_command(&interpreter.name))
+            }
+            Some(interpreter) => {
+                let by = interpreter.file.as_deref().unwrap_or(Path::new(""));
+                Finding::ok(format!("{}, a script for {}", found.file.display(), by.display()))
+            }
+            None => Finding::ok(found.file.display().to_string()),
+        },
+        Err(fault) => {
+            let seen = fault.to_string();
+            match fault.cause {
+                Cause::Spawn(SpawnError::Denied) => {
+                    let is_path = Path::new(command).components().count() > 1;
+                    let chmod = is_path.then(|| format!("chmod +x {}", shell_quote(command)));
+                    Finding::failed(Blame::Machine, Exit::Connection, seen)
+                        .mend("mark it as executable, if it is a program")
+                        .run(chmod)
+                }
+                Cause::Spawn(SpawnError::NotFound) if is_command_line(command) => {
+                    Finding::failed(Blame::You, Exit::Connection, seen)
+                        .mend("`command` is the program alone: write what follows it into `args`")
+                        .run(subject.edit_command())
+                }
+                Cause::Spawn(SpawnError::NotFound) => Finding::failed(Blame::Machine, Exit::Connection, seen)
+                    .mend(install_advice(command))
+                    .run(install_command(command)),
+                _ => Finding::failed(Blame::You, Exit::Connection, seen)
+                    .mend("correct `cwd` and `command` in its entry")
+                    .run(subject.edit_command()),
+            }
+        }
+    }
+}
+
+/// Whether a command has its arguments in it.
+fn is_command_line(command: &str) -> bool {
+    command.contains(' ') && !command.contains(['/', '\\'])
+}
+
+fn install_advice(program: &str) -> String {
+    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
+    match name {
+        "npx" | "npm" | "node" => "install Node.js (https://nodejs.org)".to_owned(),
+        "uvx" | "uv" => "install uv (https://docs.astral.sh/uv)".to_owned(),
+        "docker" => "install Docker (https://docs.docker.com/get-started/get-docker)".to_owned(),
+        _ => format!("install `{name}`, or write its full path"),
+    }
+}
+
+/// Returns a command that installs the program, where one works on every system.
+fn install_command(program: &str) -> Option<String> {
+    let name = Path::new(program).file_name().and_then(|name| name.to_str())?;
+    let is_unix_uv = cfg!(unix) && matches!(name, "uvx" | "uv");
+    is_unix_uv.then(|| "curl -LsSf https://astral.sh/uv/install.sh | sh".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::Server;
+
+    use super::*;
+    use crate::commands::doctor::check::Remedy;
+    use crate::commands::doctor::subject::tests::with_subject;
+
+    fn of(command: &str, cause: SpawnError) -> Finding {
+        let server = Server::stdio("s", command).build().unwrap();
+        let program = server.transport.program().unwrap();
+        let fault = Fault::before_sending(Cause::Spawn(cause));
+        with_subject(&server, |subject| finding(program, Err(&fault), subject))
+    }
+
+    #[test]
+    fn what_mends_a_missing_program_depends_on_it() {
+        let remedy =
+            |finding: Finding| finding.remedy.map(|Remedy { text, command }| (text, command)).unwrap();
+        let (text, command) = remedy(of("uvx", SpawnError::NotFound));
+        assert_eq!(text, "install uv (https://docs.astral.sh/uv)");
+        assert_eq!(command.is_some(), cfg!(unix));
+        assert_eq!(remedy(of("npx", SpawnError::NotFound)).0, "install Node.js (https://nodejs.org)");
+        let line = of("npx -y server", SpawnError::NotFound);
+        assert_eq!((line.blame, remedy(line).1), (Some(Blame::You), Some("bowline edit".to_owned())));
+        assert_eq!(remedy(of("/a b/s", SpawnError::Denied)).1.as_deref(), Some("chmod +x '/a b/s'"));
+        assert_eq!(remedy(of("s", SpawnError::Denied)).1, None);
+    }
+}

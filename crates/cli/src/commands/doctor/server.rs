@@ -1,0 +1,99 @@
+//! Examines one server: makes the checks in order, and stops where a later one could not tell more.
+
+use std::time::{Duration, Instant};
+
+use bowline::config::Transport;
+use bowline::{Client, ErrorKind};
+use bowline_transport::http::{Proxies, ServerProbe};
+use tokio::time::timeout;
+
+use super::check::{Blame, CheckLog, Finding};
+use super::subject::Subject;
+use super::{authorization, clock, connection, fault, network, program, tls};
+use crate::exit::Exit;
+use crate::session::client_builder;
+use crate::settings::Settings;
+
+/// How long all checks of a server may take together, beyond what its entry allows for connecting.
+const EXTRA_TIME: Duration = Duration::from_secs(90);
+
+/// Makes all checks of a server.
+///
+/// Dropping the future closes what was opened, in the background.
+pub(super) async fn examine(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
+    let limit = subject.server.timeouts.connect + EXTRA_TIME;
+    if timeout(limit, examine_steps(settings, subject, log)).await.is_err() {
+        let seen = format!("the checks were given up after {} s", limit.as_secs());
+        let finding = Finding::failed(Blame::Server, Exit::Timeout, seen);
+        let finding =
+            finding.mend("the server is too slow to be examined: see its log").run(subject.log_command());
+        log.add_timed("total", limit, finding);
+    }
+}
+
+async fn examine_steps(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
+    let is_reachable = match &subject.server.transport {
+        Transport::Stdio(program) => program::check(program, subject, log).await,
+        Transport::Http(http) | Transport::Sse(http) => match ServerProbe::new(http, Proxies::System) {
+            Ok(probe) => network::check(&probe, subject, log).await && tls::check(&probe, subject, log).await,
+            Err(fault) => log.add("proxy", Instant::now(), fault::of_fault(&fault, subject)),
+        },
+        _ => true,
+    };
+    if is_reachable {
+        connect(settings, subject, log).await;
+    } else {
+        log.skip(&["connection"], SKIPPED);
+        log.skip(&connection::NAMES, SKIPPED);
+    }
+}
+
+const SKIPPED: &str = "an earlier check failed";
+
+async fn connect(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
+    let begun = Instant::now();
+    // Other commands end what an earlier bowline left behind; here it is only reported.
+    let server = connection::with_request_limits(subject.server.clone());
+    let builder = client_builder(server, &settings.folders(), settings.auth(subject.server));
+    // What a server speaks is found out anew.
+    let builder = builder.without_negotiation_cache().exit_wait(connection::EXIT_WAIT);
+    let client = match builder.open() {
+        Ok(client) => client,
+        Err(error) => {
+            log.add("connection", begun, fault::of_error(&error, subject));
+            log.skip(&connection::NAMES, SKIPPED);
+            return;
+        }
+    };
+    let is_ready = check_connection(&client, begun, subject, log).await;
+    if let Some(http) = subject.server.transport.http().filter(|http| http.socket.is_none()) {
+        clock::check(http, log).await;
+    }
+    connection::close(&client, is_ready, subject, log).await;
+}
+
+/// Waits for the connection, and makes its checks. Returns whether it was made.
+async fn check_connection(client: &Client, begun: Instant, subject: &Subject<'_>, log: &CheckLog) -> bool {
+    let ready = client.ready().await;
+    let took = begun.elapsed();
+    let error = match ready {
+        Ok(peer) => {
+            if !subject.is_process() {
+                authorization::check(client.identity(), None, subject, log).await;
+            }
+            log.add_timed("connection", took, Finding::ok(format!("ready over {}", client.transport())));
+            connection::check(client, &peer, subject, log).await;
+            return true;
+        }
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::Fault(fault) if authorization::is_about_login(fault) => {
+            authorization::check(client.identity(), Some(fault), subject, log).await;
+            log.skip(&["connection"], "it needs the login");
+        }
+        _ => drop(log.add_timed("connection", took, fault::of_error(&error, subject))),
+    }
+    log.skip(&connection::NAMES, SKIPPED);
+    false
+}

@@ -1,0 +1,199 @@
+//! Tricks of servers that are started as processes.
+
+use bowline_testkit::{self as testkit, Fault, StdioCommand};
+
+use super::{Examined, examine_command, verdict};
+use crate::context::Context;
+
+/// Examines a legacy server with these faults.
+async fn verdict_with(faults: impl IntoIterator<Item = Fault>) -> String {
+    let context = Context::new();
+    let mut script = testkit::server().legacy().tool("echo");
+    for fault in faults {
+        script = script.fault(fault);
+    }
+    let server = script.stdio().await;
+    let examined = examine_command(&context, &server.command());
+    assert!(server.processes().iter().all(|process| !process.is_running()), "no process is left");
+    context.hide_paths(&examined.verdict())
+}
+
+macro_rules! named {
+    ($test:ident, $faults:expr, @$expected:literal) => {
+        #[tokio::test]
+        async fn $test() {
+            verdict!(verdict_with($faults).await, @$expected);
+        }
+    };
+}
+
+named!(healthy_process_passes_every_check, [], @"exit 0");
+named!(exit_instead_of_a_handshake_is_named, [Fault::exit(3).on("initialize").always()], @"
+exit 3
+connection failed, server: the server exited with code 3
+  it printed nothing: run its command directly to see what it needs
+  $ bowline info rope -vv
+");
+named!(exit_in_a_request_is_named, [Fault::exit(3).on("tools/list")], @"
+exit 0
+session warning, server: the connection broke once within this check: the server exited with code 3
+  it was made again; the log of the server may say why it broke
+  $ bowline info rope -vv
+");
+named!(noise_on_stdout_is_named, [Fault::noise("listening on port 80").on("initialize")], @"
+exit 0
+output warning, server: 1 line on stdout that is no message; 0 lines on stderr
+  other hosts may give up there: the server has to write its log to stderr
+  $ bowline info rope -vv
+");
+named!(flood_of_stderr_is_no_fault, [Fault::stderr(1_000_000).on("initialize")], @"exit 0");
+named!(process_that_ignores_its_input_is_named, [Fault::ignore_eof()], @"
+exit 0
+shutdown warning, server: it did not end when its input did; SIGTERM ended it
+  hosts that only close its input leave it running: report it to who makes the server
+  $ -
+");
+named!(process_that_ignores_sigterm_is_named, [Fault::ignore_eof(), Fault::ignore_term()], @"
+exit 0
+shutdown warning, server: it ended neither when its input did nor on SIGTERM, and was killed
+  hosts that only close its input leave it running: report it to who makes the server
+  $ -
+");
+named!(process_left_behind_is_named, [Fault::grandchild().on("initialize")], @"
+exit 0
+shutdown warning, server: it ended when its input did, and left processes behind, which were ended
+  hosts that only close its input leave it running: report it to who makes the server
+  $ -
+");
+named!(cut_message_is_named, [Fault::cut_after(5).on("initialize").always()], @"
+exit 3
+connection failed, server: the server exited with code 1
+  see what it printed: often an argument or a variable is missing
+  $ bowline info rope -vv
+output warning, server: 1 line on stdout that is no message; 0 lines on stderr
+  other hosts may give up there: the server has to write its log to stderr
+  $ bowline info rope -vv
+");
+named!(malformed_message_is_named, [Fault::raw("{").on("initialize").always()], @"
+exit 4
+connection failed, server: the server did not become ready in time
+  a first start may have to download: allow more time; else it waits for something, see its log
+  $ bowline doctor rope --connect-timeout 2m
+");
+named!(silence_is_named, [Fault::silent().always()], @"
+exit 4
+connection failed, server: the server did not become ready in time
+  a first start may have to download: allow more time; else it waits for something, see its log
+  $ bowline doctor rope --connect-timeout 2m
+");
+named!(refused_list_is_named, [Fault::error(-32603, "no rope").on("tools/list").always()], @"
+exit 6
+requests failed, server: tools/list was answered with error -32603: no rope
+  this is an error of the server: its log may say more
+  $ bowline info rope -vv
+");
+
+/// Examines a shell script.
+fn verdict_of_script(script: &str) -> String {
+    let context = Context::new();
+    let command = StdioCommand {
+        program: "/bin/sh".into(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+        env: Vec::default(),
+    };
+    context.hide_paths(&examine_command(&context, &command).verdict())
+}
+
+#[test]
+fn program_that_prints_and_ends_is_named() {
+    verdict!(verdict_of_script("echo usage: server FOLDER; echo no token >&2; exit 2"), @"
+    exit 3
+    connection failed, server: the server exited with code 2
+      see what it printed: often an argument or a variable is missing
+      $ bowline info rope -vv
+    output warning, server: 2 lines on stdout that are no messages; 2 lines on stderr
+      other hosts may give up there: the server has to write its log to stderr
+      $ bowline info rope -vv
+    ");
+}
+
+#[test]
+fn program_that_echoes_is_named() {
+    verdict!(verdict_of_script("cat"), @"
+    exit 3
+    connection failed, you: the program echoes its input, and is no MCP server
+      `command` is no MCP server: correct it
+      $ bowline edit
+    ");
+}
+
+fn verdict_of_command(command: &str) -> String {
+    let context = Context::new();
+    context.user_config(&format!("[servers.rope]\ncommand = '{command}'\n"));
+    let mut doctor = context.bowline(["doctor", "rope"]);
+    doctor.env("PATH", "/nowhere/at/all").env("SHELL", "/nowhere/sh");
+    context.hide_paths(&Examined::run(doctor).verdict())
+}
+
+#[test]
+fn missing_program_is_named() {
+    verdict!(verdict_of_command("no-such-mcp-server"), @"
+    exit 3
+    program failed, machine: command not found: no-such-mcp-server is in no folder of the PATH /nowhere/at/all
+      install `no-such-mcp-server`, or write its full path
+      $ -
+    ");
+}
+
+#[test]
+fn missing_launcher_is_named_with_what_installs_it() {
+    verdict!(verdict_of_command("uvx"), @"
+    exit 3
+    program failed, machine: command not found: uvx is in no folder of the PATH /nowhere/at/all
+      install uv (https://docs.astral.sh/uv)
+      $ curl -LsSf https://astral.sh/uv/install.sh | sh
+    ");
+}
+
+#[test]
+fn command_with_its_arguments_is_named() {
+    verdict!(verdict_of_command("npx -y server"), @r#"
+    exit 3
+    configuration warning, you: [TMP]/home/.config/bowline/config.toml: is taken for the name of one program, with its spaces
+      write command = "npx" and args = ["-y", "server"]
+      $ -
+    program failed, you: command not found: npx -y server is in no folder of the PATH /nowhere/at/all
+      `command` is the program alone: write what follows it into `args`
+      $ bowline edit
+    "#);
+}
+
+#[test]
+fn script_without_its_interpreter_is_named() {
+    let context = Context::new();
+    let script = context.write("home/server", "#!/usr/bin/env no-such-interpreter\n");
+    context.set_mode("home/server", 0o755);
+    context.user_config(&format!("[servers.rope]\ncommand = '{}'\n", script.display()));
+    let examined = Examined::of(&context, &["rope"]);
+    verdict!(context.hide_paths(&examined.verdict()), @"
+    exit 3
+    program failed, machine: [TMP]/home/server is a script for `no-such-interpreter`, which was not found
+      install `no-such-interpreter`, or write its full path
+      $ -
+    ");
+}
+
+#[test]
+fn file_that_is_no_program_is_named() {
+    let context = Context::new();
+    let file = context.write("home/server", "#!/bin/sh\n");
+    context.set_mode("home/server", 0o644);
+    context.user_config(&format!("[servers.rope]\ncommand = '{}'\n", file.display()));
+    let examined = Examined::of(&context, &["rope"]);
+    verdict!(context.hide_paths(&examined.verdict()), @"
+    exit 3
+    program failed, machine: command may not be run: [TMP]/home/server is not an executable file
+      mark it as executable, if it is a program
+      $ chmod +x [TMP]/home/server
+    ");
+}
