@@ -275,6 +275,12 @@ fn help_of_status() {
           --timeout <TIME>  Print what is known after this long, whether all have answered or not
                             [default: [SPAN]]
       -h, --help            Print help (see more with '--help')
+
+    Connection options:
+          --transport <WHICH>  Which transport to use for a server with a URL [possible values: auto,
+                               http, sse]
+          --ca-file <PATH>     Trust the certificate authorities in this PEM file as well, for a server
+                               with a URL
     ");
     snapshot!(own("watch"), @"
     exit: 0
