@@ -44,7 +44,7 @@ pub trait Layer: Send + Sync + 'static {
     /// Called before a request is sent. An error refuses it: nothing is sent, and the call ends with
     /// [`ErrorKind::LayerRefused`](crate::ErrorKind::LayerRefused).
     ///
-    /// The future is dropped with the call.
+    /// The future is dropped with the call, and when the client is closed.
     fn on_request<'a>(&'a self, request: &'a mut OutgoingRequest) -> LayerFuture<'a> {
         let _ = request;
         Box::pin(ready(Ok(())))

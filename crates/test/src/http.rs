@@ -94,6 +94,8 @@ async fn accept(listener: TcpListener, engine: Arc<Engine>, connections: Arc<Mut
     loop {
         // A connection that ended before it was accepted is none.
         let Ok((stream, _)) = listener.accept().await else { continue };
+        // Otherwise the end of each event stream waits for the client's delayed acknowledgment.
+        let _ = stream.set_nodelay(true);
         let engine = Arc::clone(&engine);
         let mut connections = connections.lock();
         while connections.try_join_next().is_some() {}

@@ -72,6 +72,15 @@ pub(crate) struct Driver {
     closing_tasks: TaskTracker,
 }
 
+impl Drop for Driver {
+    /// Closes the connection also if its runtime ended first. Nobody else ends its calls in time, so
+    /// calls from another runtime would wait for ever.
+    fn drop(&mut self) {
+        self.connection.links.close();
+        self.connection.engine.fail_calls(&Fault::new(Cause::Closed));
+    }
+}
+
 impl Driver {
     /// Runs until the connection is closed. Never awaits the network.
     pub(crate) async fn run(mut self) {

@@ -1,14 +1,22 @@
 //! What ends a call that waits for the host, for a connection, or for several rounds.
 
-use std::future::pending;
-use std::sync::Arc;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{io, thread};
 
 use bowline::host::{FormRequest, Host};
 use bowline::types::ElicitResult;
-use bowline::{Cause, Client, Execution, Limit, Outcome, Server};
+use bowline::{
+    Cause, Client, Execution, Handler, HandlerResult, Json, Layer, LayerFuture, Limit, Outcome,
+    OutgoingRequest, Server, ServerRequest, Status,
+};
 use bowline_test::{Elicited, FakeServer, ToolError};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -49,6 +57,113 @@ async fn closing_ends_a_call_that_waits_for_the_host() {
         assert_eq!(error.outcome(), Outcome::Failed(Execution::Unknown));
         assert!(progress.next().await.is_none());
     }
+}
+
+/// A handler that is asked for forms, and never answers.
+struct NeverAnswers;
+
+impl Handler for NeverAnswers {
+    fn capabilities(&self) -> Json {
+        r#"{"elicitation":{"form":{}}}"#.parse().expect("it is JSON")
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(pending())
+    }
+}
+
+/// The time that the host takes does not count, but only for an hour: the idle limit follows.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_never_answers_ends_the_call_in_both_eras() {
+    for empty in [FakeServer::new, FakeServer::modern] {
+        let server = add_asking_tool(empty(), 0.0).serve_io();
+        let (reader, writer) = server.streams();
+        let builder = Client::builder(server.server()).handler(NeverAnswers);
+        let client = builder.connect_io(reader, writer).await.unwrap();
+        let begun = Instant::now();
+        let error = client.call("ask").await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 3600 + 60);
+        assert_eq!(error.fault().expect("a fault").cause, Cause::Timeout(Limit::Idle));
+        assert_eq!(error.outcome(), Outcome::Failed(Execution::Unknown));
+    }
+}
+
+/// A layer that waits for something else, such as a person, when the client is closed.
+struct NeverDecides(Arc<Notify>);
+
+impl Layer for NeverDecides {
+    fn on_request<'a>(&'a self, _: &'a mut OutgoingRequest) -> LayerFuture<'a> {
+        self.0.notify_one();
+        Box::pin(pending())
+    }
+}
+
+#[tokio::test]
+async fn closing_ends_a_call_that_waits_for_a_layer() {
+    for empty in [FakeServer::new, FakeServer::modern] {
+        let server = empty().tool("echo", |_| "hi").serve_http().await.unwrap();
+        let seen = Arc::new(Notify::new());
+        let builder = Client::builder(server.server()).layer(NeverDecides(Arc::clone(&seen)));
+        let client = builder.connect().await.unwrap();
+        let call = client.call("echo").start();
+        seen.notified().await;
+        client.close().await;
+        let error = call.await.unwrap_err();
+        assert_eq!(error.fault().expect("a fault").cause, Cause::Closed);
+        assert_eq!(error.outcome(), Outcome::Failed(Execution::NotExecuted));
+        server.assert_called("echo", 0);
+    }
+}
+
+/// A client may outlive the runtime that it was opened on. Nothing moves its bytes any more.
+#[test]
+fn a_client_is_closed_when_its_runtime_has_ended() {
+    for empty in [FakeServer::new, FakeServer::modern] {
+        let first = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (_server, client, call) = first.block_on(async {
+            let server = add_asking_tool(empty(), 3600.0).serve_io();
+            let client = server.connect().await.unwrap();
+            let call = client.call("ask").start();
+            (server, client, call)
+        });
+        drop(first);
+        assert_eq!(client.status().current(), Status::Closed);
+        let second = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (begun, late) = second.block_on(async { (call.await, client.call("ask").await) });
+        for ended in [begun, late] {
+            assert_eq!(ended.unwrap_err().fault().expect("a fault").cause, Cause::Closed);
+        }
+        second.block_on(client.close());
+    }
+}
+
+/// A byte stream that always has more, and never a whole line.
+struct EndlessLine;
+
+impl AsyncRead for EndlessLine {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buffer.initialize_unfilled().len();
+        buffer.advance(room);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Reading it must not keep the only thread of a runtime from its timers.
+#[test]
+fn a_stream_that_is_always_ready_does_not_stop_the_runtime() {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = Server::stdio("endless", "unused").connect_timeout(Duration::from_secs(1));
+        let connecting = async { Client::builder(server).connect_io(EndlessLine, tokio::io::sink()).await };
+        let error = runtime.block_on(connecting).unwrap_err();
+        let _ = sender.send(error.is_timeout());
+    });
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
 }
 
 /// A host that panics is an error response to the server, and no reason to wait.

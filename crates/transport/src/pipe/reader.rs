@@ -12,6 +12,7 @@ use bowline_proto::fault::{Cause, Exit, Fault};
 use bowline_proto::frame::lines::{Line, LineDecoder};
 use bowline_proto::wire::Json;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::coop;
 use tokio::time::{Sleep, sleep};
 
 use super::{FrameReader, InboundFrame};
@@ -68,7 +69,13 @@ impl PipeReader {
                 self.has_received.store(true, Ordering::Relaxed);
                 return Poll::Ready(Ok(to_inbound_frame(line, self.limit)));
             }
-            let fault = match poll_fill(io.as_mut(), lines, room, cx) {
+            // A stream of a host may always be ready. Without a budget its reader would keep its thread.
+            let budget = ready!(coop::poll_proceed(cx));
+            let filled = poll_fill(io.as_mut(), lines, room, cx);
+            if filled.is_ready() {
+                budget.made_progress();
+            }
+            let fault = match filled {
                 Poll::Pending => {
                     poll_release_spare(lines, spare_end, cx);
                     return Poll::Pending;

@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bowline_proto::client::session::Status;
+use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{Json, method};
 use tracing::Span;
 
@@ -68,11 +70,23 @@ impl<'a> CallScope<'a> {
     }
 
     /// Passes the request through the layers. Returns the params to send if they were changed; an
-    /// error if a layer refused.
+    /// error if a layer refused, or if the client was closed while one waited.
     pub(crate) async fn pass_layers(&mut self) -> Result<Option<Json>> {
         let has_layers = self.observed.as_ref().is_some_and(|observed| observed.layered.is_some());
         // Rare and large: boxed to keep it out of the future of every call.
-        if has_layers { Box::pin(self.run_layers()).await } else { Ok(None) }
+        if has_layers { Box::pin(self.run_layers_until_closed()).await } else { Ok(None) }
+    }
+
+    async fn run_layers_until_closed(&mut self) -> Result<Option<Json>> {
+        let (connection, method) = (self.connection, self.method);
+        let mut status = connection.links.status();
+        tokio::select! {
+            biased;
+            passed = self.run_layers() => passed,
+            _ = status.wait_for(|status| *status == Status::Closed) => {
+                Err(connection.server.fault_error(method, Fault::before_sending(Cause::Closed)))
+            }
+        }
     }
 
     async fn run_layers(&mut self) -> Result<Option<Json>> {

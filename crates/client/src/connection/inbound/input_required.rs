@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bowline_proto::client::calls::MAX_PAUSE;
 use bowline_proto::client::session::Status;
-use bowline_proto::fault::{Cause, Execution, Fault, Misbehavior};
+use bowline_proto::fault::{Cause, Execution, Fault, Limit, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
+use tokio::time::timeout;
 
 use super::server_requests::ServerQuestion;
 use crate::clock;
@@ -35,8 +37,10 @@ impl Connection {
         let broken =
             |misbehavior| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehavior)));
         // The total timeout covers all rounds together, without the time that the host takes to
-        // answer.
-        let mut left = self.server.limits(options).total.saturating_sub(spent);
+        // answer. Of that time at most `MAX_PAUSE` is left out, as for legacy servers.
+        let limits = self.server.limits(options);
+        let mut left = limits.total.saturating_sub(spent);
+        let mut pause_left = MAX_PAUSE;
         for _ in 0..MAX_INPUT_ROUNDS {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
@@ -54,7 +58,16 @@ impl Connection {
                 }
             }
             let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehavior::BadResult))?;
-            let retry = self.build_retry_params(ask, &wanted).await?;
+            let (asked_at, counted) = (clock::now(), left.min(limits.idle));
+            let collecting = self.build_retry_params(ask, &wanted);
+            let Ok(retry) = timeout(pause_left.saturating_add(counted), collecting).await else {
+                let limit = if left < limits.idle { Limit::Total } else { Limit::Idle };
+                let fault = Fault::new(Cause::Timeout(limit));
+                return Err(self.server.request_error(method, Failure::Fault(fault)));
+            };
+            let (retry, paused) = (retry?, clock::elapsed(asked_at));
+            left = left.saturating_sub(paused.saturating_sub(pause_left));
+            pause_left = pause_left.saturating_sub(paused);
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = clock::now();
             let ask = CallRequest { params: Some(&retry), options: &round, ..ask };

@@ -96,6 +96,12 @@ impl Links {
         }
     }
 
+    /// Keeps further calls off every link, for good.
+    pub(crate) fn close(&self) {
+        *self.live.write() = None;
+        self.publish_status(Status::Closed);
+    }
+
     pub(crate) fn is_modern(&self) -> bool {
         self.live().is_some_and(|live| live.peer.era() == Era::Modern)
     }
