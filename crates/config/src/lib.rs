@@ -150,6 +150,7 @@ pub use hook::{Hook, HookAction, HookEvent};
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
 #[cfg(feature = "files")]
 pub use parse::{parse, parse_partial};
+#[cfg(feature = "files")]
 pub use placeholder::{Placeholder, escape_placeholders, find_placeholders};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use root_folder::{RootCloseness, RootFolder};
