@@ -4,13 +4,14 @@
 use bowline::Server;
 use bowline::auth::Auth;
 use bowline::config::{Environment, Http, Transport};
-use bowline_gateway::{Host, Relay};
+use bowline_gateway::{FolderCatalog, Host, Relay};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::{ConnectArgs, TransportStrategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::{Printer, stderr};
+use crate::serve_task_key;
 use crate::session;
 use crate::settings::positional::PositionalArgs;
 use crate::settings::{Settings, StateFolders};
@@ -44,7 +45,13 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     session::sweep_orphans(folders.process_records.clone());
     let auth = settings.auth(&server);
     let login = settings.command_line.login_command(&server);
-    let relay = Relay::new(server.clone()).via(settings.passed_gateways());
+    let mut relay = Relay::new(server.clone()).via(settings.passed_gateways());
+    if let Some(folder) = &folders.catalog {
+        relay = relay.catalog_cache(FolderCatalog::new(folder));
+    }
+    if let Some(key) = serve_task_key::load(settings).await {
+        relay = relay.task_key(key);
+    }
     serve(relay, server, folders, auth, login, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
