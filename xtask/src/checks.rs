@@ -1,6 +1,7 @@
 //! Checks of project rules that the compiler does not know.
 
 pub(crate) mod deny;
+pub(crate) mod doc_links;
 pub(crate) mod doc_paths;
 pub(crate) mod features;
 mod length;

@@ -1,5 +1,5 @@
 //! The key that the ids of tasks are sealed with, so that hosts find their tasks after a restart of
-//! `bowline serve`.
+//! `bowline serve` or `bowline connect`.
 
 use std::time::Duration;
 

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::types::method;
 use bowline::{Era, Json, Peer, Revision};
 use bowline_proto::wire::extension;
 use parking_lot::Mutex;
@@ -32,7 +33,7 @@ pub(crate) use known_lists::KnownLists;
 pub use name_owners::NameOwners;
 pub use names::Naming;
 pub use profile::Profile;
-pub(crate) use snapshot::{Snapshot, Target};
+pub(crate) use snapshot::{Snapshot, SoleServer, Target};
 
 use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::view::HostView;
@@ -58,11 +59,37 @@ impl ListKind {
             Self::Templates => 3,
         }
     }
+
+    /// The list that a method requests, if it requests one.
+    pub(crate) fn of_method(asked: &str) -> Option<Self> {
+        Some(match asked {
+            method::TOOLS_LIST => Self::Tools,
+            method::PROMPTS_LIST => Self::Prompts,
+            method::RESOURCES_LIST => Self::Resources,
+            method::TEMPLATES_LIST => Self::Templates,
+            _ => return None,
+        })
+    }
+
+    /// The capability of servers that have such a list.
+    fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::Templates => "resources",
+        }
+    }
 }
 
 /// What one server offers, as last fetched. Everything in it is untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerLists {
+    /// Its name and version: an `Implementation`, if it sent one.
+    #[serde(default)]
+    pub server_info: Option<Json>,
+    /// Its capabilities, as it wrote them. `None` if they were not recorded.
+    #[serde(default)]
+    pub capabilities: Option<Json>,
     /// Its instructions for the model.
     #[serde(default)]
     pub instructions: Option<String>,
@@ -119,6 +146,11 @@ impl TaskOffer {
 }
 
 impl ServerLists {
+    /// Whether the server has declared such a list, as far as is known.
+    pub(crate) fn offers(&self, kind: ListKind) -> bool {
+        self.capabilities.as_ref().is_none_or(|declared| declared.member(kind.capability()).is_some())
+    }
+
     fn list(&self, kind: ListKind) -> &[Json] {
         match kind {
             ListKind::Tools => &self.tools,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::View;
-use bowline::{Builder, Client, ConnectionEvent, Server};
+use bowline::{Builder, Client, ConnectionEvent, Fault, Server};
 use bowline_server::{Host, HttpListener};
 use tokio_util::task::TaskTracker;
 
@@ -37,11 +37,11 @@ use crate::view::Views;
 use connections::Connections;
 use loops::GatewayId;
 use session::HostSession;
-use stateless::StatelessHosts;
 use tasks::Tasks;
 
 pub(crate) use handshake::server_info;
 pub use lists::STALE_SERVERS;
+pub(crate) use stateless::StatelessHosts;
 
 /// One endpoint for hosts, in front of many servers. Clones share everything.
 ///
@@ -86,13 +86,16 @@ pub struct GatewayBuilder {
     input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
+    on_denied: Arc<DenialObserver>,
     login_command: Arc<LoginCommands>,
+    reconnect_setting: &'static str,
     task_key: Option<TaskKey>,
     fingerprint: Option<String>,
 }
 
 type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
+type DenialObserver = dyn Fn(&Server, &Fault) + Send + Sync;
 type LoginCommands = dyn Fn(&Server, &[String]) -> Option<String> + Send + Sync;
 
 struct Shared {
@@ -104,7 +107,10 @@ struct Shared {
     input_timeout: Duration,
     client_builder: Arc<ClientFactory>,
     observer: Arc<Observer>,
+    on_denied: Arc<DenialObserver>,
     login_command: Arc<LoginCommands>,
+    /// What a person can raise for calls to wait longer for a server.
+    reconnect_setting: &'static str,
     tasks: Tasks,
     gateway_id: GatewayId,
 }
@@ -122,7 +128,9 @@ impl Gateway {
             input_timeout: INPUT_TIMEOUT,
             client_builder: Arc::new(|server: Server| Client::builder(server)),
             observer: Arc::new(|_: &ConnectionEvent| {}),
+            on_denied: Arc::new(|_: &Server, _: &Fault| {}),
             login_command: Arc::new(|_: &Server, _: &[String]| None),
+            reconnect_setting: "reconnect_wait in its entry",
             task_key: None,
             fingerprint: None,
         }
@@ -167,6 +175,11 @@ impl Gateway {
             assert!(View::is_valid_name(name), "{name:?} is no name of a view");
             (name.into(), view)
         }));
+    }
+
+    /// Serves requests of hosts of 2026-07-28 that come from elsewhere.
+    pub(crate) fn stateless_hosts(&self) -> StatelessHosts {
+        StatelessHosts::new(Arc::clone(&self.0))
     }
 
     /// Serves a host until it ends its session and has its responses, or until it can no longer be
@@ -283,6 +296,20 @@ impl GatewayBuilder {
         self
     }
 
+    /// Calls `observer` for each call that another login would help, while its server is connected. It
+    /// must not block.
+    pub fn on_denied(mut self, observer: impl Fn(&Server, &Fault) + Send + Sync + 'static) -> Self {
+        self.on_denied = Arc::new(observer);
+        self
+    }
+
+    /// Sets what hosts are told to have raised for calls to wait longer for a server (default
+    /// `reconnect_wait` in its entry).
+    pub fn reconnect_setting(mut self, setting: &'static str) -> Self {
+        self.reconnect_setting = setting;
+        self
+    }
+
     /// Sets the function that returns the command which a person runs to log in to a server with
     /// these scopes in addition to the granted ones, or `None` if a login cannot help. The host is
     /// told of it when that would help.
@@ -327,7 +354,9 @@ impl GatewayBuilder {
             input_timeout: self.input_timeout,
             client_builder: self.client_builder,
             observer: self.observer,
+            on_denied: self.on_denied,
             login_command: self.login_command,
+            reconnect_setting: self.reconnect_setting,
             tasks: Tasks::new(task_key),
             gateway_id: GatewayId::new(self.fingerprint),
         }))

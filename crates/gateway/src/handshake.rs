@@ -100,7 +100,7 @@ pub(crate) fn empty_list_result(asked: &str) -> Option<Json> {
 /// Declares `listChanged` on every offered list: a change that the server does not announce is
 /// detected after a reconnect, and hosts listen only where `listChanged` is declared. The rest
 /// stays as the server wrote it.
-fn with_list_changed(capabilities: Json) -> Json {
+pub(crate) fn with_list_changed(capabilities: Json) -> Json {
     let truth = Json::encode(&true).expect("a boolean is JSON");
     ["tools", "prompts", "resources"].into_iter().fold(capabilities, |all, name| {
         let listed = all.member(name).filter(Json::is_object);

@@ -1,7 +1,7 @@
 //! An MCP endpoint for hosts that keeps their sessions alive while a server reconnects.
 //!
 //! [`Relay`] connects one [`Host`] to one server, so that the session of the host outlives every
-//! fault of the server:
+//! fault of the server, in whatever revision the two of them speak:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,6 +44,7 @@
 mod catalog;
 mod error_response;
 mod exposed_result;
+mod first_connection;
 mod fleet;
 mod forwarded_call;
 mod gateway;

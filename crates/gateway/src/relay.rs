@@ -3,8 +3,8 @@
 
 mod call;
 mod exposed;
-mod first_connection;
 mod forward;
+mod modern_host;
 mod stateless;
 mod upstream;
 
@@ -22,8 +22,10 @@ use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
+use crate::catalog::CatalogCache;
 use crate::error_response;
-use stateless::StatelessRelay;
+use crate::task_id::TaskKey;
+use modern_host::ModernHost;
 use upstream::Upstream;
 
 /// Connects one host to one server.
@@ -40,6 +42,9 @@ use upstream::Upstream;
 ///   behind its own requests.
 /// - Notifications of the server reach the host in the order in which they were sent, progress of
 ///   calls included, and progress of a call comes before its result.
+/// - A host of 2026-07-28 on a pipe needs no handshake. Its requests are served as by a
+///   [`Gateway`](crate::Gateway) with this one server, with the names and URIs of the server. Lists are complete, in one
+///   page, and are there also while the server is down.
 #[must_use]
 #[derive(Clone)]
 pub struct Relay {
@@ -54,6 +59,8 @@ pub struct Relay {
     login_command: Option<Arc<error_response::LoginCommand<'static>>>,
     on_denied: DeniedCallback,
     on_reachability: Option<ReachabilityObserver>,
+    catalog: Option<Arc<dyn CatalogCache>>,
+    task_key: Option<TaskKey>,
     via: Via,
     hang_check: Option<HangCheck>,
     /// What a person can raise for calls to wait longer, if there is such a setting.
@@ -87,6 +94,8 @@ impl Relay {
             login_command: None,
             on_denied: Arc::new(|_: &Fault| {}),
             on_reachability: None,
+            catalog: None,
+            task_key: None,
             via: Via::default(),
             hang_check: None,
             reconnect_setting: Some("--reconnect-wait, or reconnect_wait in its entry,"),
@@ -186,11 +195,23 @@ impl Relay {
         self
     }
 
-    /// Serves the host also if it speaks 2026-07-28 (default: it has to use the handshake). The server
-    /// must be a [`Gateway`](crate::Gateway) over HTTP, in the same trust as this process, that accepts
-    /// [relayed pipes](crate::HttpSettings::with_relayed_pipes): requests are passed on as they are, and
-    /// it decides everything about them. `observer` is told whether the server was reached, at each
-    /// request; it must not block.
+    /// Keeps the lists of the server here between runs, for hosts of 2026-07-28.
+    pub fn catalog_cache(mut self, cache: impl CatalogCache) -> Self {
+        self.catalog = Some(Arc::new(cache));
+        self
+    }
+
+    /// Seals the ids of tasks of hosts of 2026-07-28 with this key, so that they are found by the next process. Without
+    /// it, ids are valid as long as this one lives.
+    pub fn task_key(mut self, key: TaskKey) -> Self {
+        self.task_key = Some(key);
+        self
+    }
+
+    /// Passes the requests of a host of 2026-07-28 on to the server as they are (default: they are served here). The
+    /// server must be a [`Gateway`](crate::Gateway) over HTTP, in the same trust as this process, that accepts
+    /// [relayed pipes](crate::HttpSettings::with_relayed_pipes): it decides everything about them. `observer` is told
+    /// whether the server was reached, at each request; it must not block.
     ///
     /// # Behavior
     /// - A request that was not executed because the server cannot be reached waits for it, and is sent
@@ -216,16 +237,18 @@ impl Relay {
     ///
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
-        let stateless = StatelessRelay::new(&self);
-        if stateless.is_some() {
-            host = host.with_stateless_requests();
+        let modern = ModernHost::new(&self);
+        if modern.is_some() {
+            host = host.with_stateless_requests().with_via(self.via.clone());
         }
         let link = host.link().clone();
-        let session = Arc::new(HostSession { relay: self, link, upstream: Mutex::default(), stateless });
+        let session = Arc::new(HostSession { relay: self, link, upstream: Mutex::default(), modern });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
-            () = stop => {}
+            () = stop => if let Some(modern) = &session.modern {
+                modern.give_up(&session.link).await;
+            },
         }
         session.shut_down().await;
     }
@@ -243,8 +266,8 @@ struct HostSession {
     link: HostLink,
     /// Set by the `initialize` of the host.
     upstream: Mutex<Option<Arc<Upstream>>>,
-    /// Relays the requests of a host of 2026-07-28.
-    stateless: Option<StatelessRelay>,
+    /// Serves the requests of a host of 2026-07-28.
+    modern: Option<ModernHost>,
 }
 
 impl HostSession {
@@ -256,8 +279,9 @@ impl HostSession {
             self.handle(event).await;
         }
         self.link.fail_sent_requests();
-        if let Some(stateless) = &self.stateless {
-            stateless.end_subscriptions();
+        if let Some(modern) = &self.modern {
+            // They would never end by themselves.
+            modern.end_subscriptions().await;
         }
         tokio::select! {
             () = self.link.drain_requests(self.relay.drain_timeout) => {}
@@ -276,8 +300,8 @@ impl HostSession {
                 }
                 None => request.respond(Err(&error_response::initialize_failed())).await,
             },
-            HostEvent::Stateless(request) => match &self.stateless {
-                Some(stateless) => stateless.serve(*request),
+            HostEvent::Stateless(request) => match &self.modern {
+                Some(modern) => modern.serve(*request),
                 None => request.request.respond(Err(&error_response::initialize_failed())).await,
             },
             HostEvent::Overload(request) => {
@@ -293,6 +317,9 @@ impl HostSession {
 
     /// Connects to the server with the identity of the host, and answers when the result is known.
     async fn initialize(self: &Arc<Self>, request: InitializeRequest) {
+        if let Some(modern) = &self.modern {
+            modern.leave();
+        }
         match self.open_upstream(&request) {
             Ok(upstream) => {
                 let session = Arc::clone(self);
@@ -313,6 +340,9 @@ impl HostSession {
     async fn shut_down(&self) {
         // Dropping a call cancels it on the server.
         self.link.abort_requests().await;
+        if let Some(modern) = &self.modern {
+            modern.close(CLOSE_TIMEOUT).await;
+        }
         let upstream = self.upstream.lock().take();
         if let Some(upstream) = upstream
             && timeout(CLOSE_TIMEOUT, upstream.close()).await.is_err()

@@ -1,4 +1,5 @@
-//! Checks that every path that the guides name exists.
+//! Checks that every path that the guides name exists, and that every relative link in a Markdown
+//! file leads somewhere ([`doc_links`]).
 //!
 //! Backticks also hold method names (`tools/list`) and files of the user (`config.toml`), so a word
 //! counts as a path of ours if it starts with one of our folders or ends like a source or guide
@@ -8,6 +9,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
+use super::doc_links;
 use crate::{glob, workspace::Workspace};
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -24,14 +26,16 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             }
         }
     }
-    eprintln!("{checked} paths looked up in {}", GUIDES.join(", "));
+    let (broken, links) = doc_links::check(workspace)?;
+    problems.extend(broken);
+    eprintln!("{checked} paths looked up in {}, and {links} links in all pages", GUIDES.join(", "));
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }
     Ok(())
 }
 
-/// Returns the paths of ours that a Markdown text names in backticks or links to, with their lines.
+/// Returns the paths of ours that a Markdown text names in backticks, with their lines.
 fn claimed_paths(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -40,8 +44,7 @@ fn claimed_paths(text: &str) -> Vec<(usize, String)> {
             fenced = !fenced;
         } else if !fenced {
             let spans = line.split('`').skip(1).step_by(2).filter_map(as_path);
-            let links = line.split("](").skip(1).filter_map(as_link);
-            found.extend(spans.chain(links).map(|path| (number, path)));
+            found.extend(spans.map(|path| (number, path)));
         }
     }
     found
@@ -56,12 +59,6 @@ fn as_path(span: &str) -> Option<String> {
     let top = path.split('/').next().unwrap_or_default();
     let ours = FOLDERS.contains(&top) || ENDINGS.iter().any(|ending| path.ends_with(ending));
     (!foreign && !path.contains("://") && ours).then(|| path.to_owned())
-}
-
-fn as_link(rest: &str) -> Option<String> {
-    let target = rest.split([')', '#', ' ']).next()?;
-    let foreign = target.is_empty() || target.contains(':');
-    (!foreign).then(|| target.trim_start_matches("./").trim_end_matches('/').to_owned())
 }
 
 /// Whether a path exists. A guide may shorten it to its end: `frame/sse.rs` for the file in the one
@@ -108,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_links_are_found_with_their_line() {
-        let text = "a `crates/proto/` and `session.rs:12`\n```\n`docs/not-this`\n```\n[b](docs/b.md#top) [c](https://x.test)";
+    fn paths_are_found_with_their_line() {
+        let text = "a `crates/proto/` and `session.rs:12`\n```\n`docs/not-this`\n```\n`docs/b.md`";
         let want = [(1, "crates/proto"), (1, "session.rs"), (5, "docs/b.md")];
         assert_eq!(claimed_paths(text), want.map(|(line, path)| (line, path.to_owned())));
     }

@@ -9,13 +9,14 @@ use std::time::Duration;
 use bowline::Server;
 use bowline::auth::Auth;
 use bowline::config::{Environment, Http, ToolPattern, Transport};
-use bowline_gateway::{Host, Relay};
+use bowline_gateway::{FolderCatalog, Host, Relay};
 
 use super::serving::{Serving, refuse_trust_for_one_run};
 use crate::args::{ConnectArgs, TargetArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::{Printer, stderr};
+use crate::serve_task_key;
 use crate::session;
 use crate::settings::positional::PositionalArgs;
 use crate::settings::url_server::{apply_oauth_args, fill_variables};
@@ -76,7 +77,13 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     if std::io::stdin().is_terminal() {
         note_at_terminal(&server, printer);
     }
-    let relay = Relay::new(server.clone()).via(settings.passed_gateways());
+    let mut relay = Relay::new(server.clone()).via(settings.passed_gateways());
+    if let Some(folder) = &folders.catalog {
+        relay = relay.catalog_cache(FolderCatalog::new(folder));
+    }
+    if let Some(key) = serve_task_key::load(settings).await {
+        relay = relay.task_key(key);
+    }
     serve(relay, server, folders, auth, login, printer).await;
     stderr::drain();
     Ok(Exit::Ok)

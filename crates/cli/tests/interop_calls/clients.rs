@@ -1,4 +1,4 @@
-//! Clients made with the SDKs of others, through `bowline serve`.
+//! Clients made with the SDKs of others, through `bowline serve` and `bowline connect`.
 
 use crate::inspector::Inspector;
 use crate::lab::{Lab, LabFault, ServerName, Way};
@@ -42,6 +42,39 @@ check! {
     python_2_over_http: Python2, ServeHttp, Some("2026-07-28");
     fastmcp_over_stdio: FastMcp, ServeStdio, Some("2026-07-28");
     fastmcp_over_http: FastMcp, ServeHttp, Some("2026-07-28");
+}
+
+/// `bowline connect` is in front of one server, which forgets its sessions or is killed.
+async fn check_connect(sdk: Sdk, revision: Option<&str>) {
+    const KNOTS: &[ServerName] = &[ServerName::Knots];
+    const EVERYTHING: &[ServerName] = &[ServerName::Everything];
+    for (servers, fault, executions) in
+        [(KNOTS, LabFault::ForgetSessions, 10), (EVERYTHING, LabFault::KillServer, 0)]
+    {
+        let mut lab = Lab::start().await;
+        let target = lab.open(Way::Connect(servers[0])).await;
+        let mut client = ScriptClient::start(sdk, &lab, &target).await;
+        assert_eq!(client.revision.as_deref(), revision);
+        let tally = CallPlan::new(10, servers, vec![(3, fault), (6, fault)]).run(&mut lab, &mut client).await;
+        tally.assert_all_right();
+        assert_eq!(lab.executions(), executions, "each call to this server was executed once");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_2_through_connect() {
+    check_connect(Sdk::TypeScript2, Some("2025-11-25")).await;
+}
+
+#[tokio::test]
+async fn python_2_through_connect() {
+    check_connect(Sdk::Python2, Some("2026-07-28")).await;
+}
+
+#[tokio::test]
+async fn fastmcp_through_connect() {
+    check_connect(Sdk::FastMcp, Some("2026-07-28")).await;
 }
 
 async fn check_rmcp(way: Way) {

@@ -4,5 +4,6 @@ mod cancellation;
 mod decoys;
 mod flags;
 pub(crate) mod host;
+mod modern;
 mod signatures;
 mod survival;

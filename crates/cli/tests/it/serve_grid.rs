@@ -1,5 +1,6 @@
 //! The grid: hosts of five revisions over HTTP, and of the newest on stdio, servers of six kinds, every
-//! feature, each used before and after a fault. The hosts do nothing by themselves, so what holds here is held by `bowline serve`.
+//! feature, each used before and after a fault. The hosts do nothing by themselves, so what holds here is held by
+//! `bowline serve`, or by `bowline connect` in front of a single server.
 
 mod feature;
 pub(crate) mod host;
@@ -37,6 +38,8 @@ enum Transport {
     Front,
     /// It starts `bowline serve --stdio --alone`.
     Alone,
+    /// It starts `bowline connect`.
+    Connect,
 }
 
 /// `bowline serve` in front of some servers.
@@ -68,6 +71,7 @@ impl Site {
             }
             Transport::Front => &["serve", "--stdio"],
             Transport::Alone => &["serve", "--stdio", "--alone"],
+            Transport::Connect => &["connect", upstreams[0].kind.name()],
         };
         assert_eq!(revision, Revision::V2026_07_28, "the others have a session on a pipe");
         let running = Running::Pipe(Daemons::of(&context));
@@ -207,6 +211,9 @@ grid! {
     hosts_of_2026_07_28_on_stdio_do_not_notice_a_kill_of_the_daemon: V2026_07_28, Front, GatewayRestarted;
     hosts_of_2026_07_28_that_are_alone_get_every_feature: V2026_07_28, Alone, Nothing;
     hosts_of_2026_07_28_that_are_alone_do_not_notice_restarted_servers: V2026_07_28, Alone, ServerRestarted;
+    hosts_of_2026_07_28_get_every_feature_through_connect: V2026_07_28, Connect, Nothing;
+    hosts_of_2026_07_28_do_not_notice_lost_sessions_behind_connect: V2026_07_28, Connect, SessionLost;
+    hosts_of_2026_07_28_do_not_notice_restarted_servers_behind_connect: V2026_07_28, Connect, ServerRestarted;
 }
 
 /// All kinds of servers behind one endpoint, whose tools have the same names.

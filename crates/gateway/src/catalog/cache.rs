@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bowline::negotiation::ServerKey;
@@ -35,6 +36,24 @@ pub trait CatalogCache: fmt::Debug + Send + Sync + 'static {
 
     /// Saves which tool had which name.
     fn save_names(&self, names: &NameOwners);
+}
+
+impl CatalogCache for Arc<dyn CatalogCache> {
+    fn load(&self, key: &CatalogKey) -> Option<ServerLists> {
+        (**self).load(key)
+    }
+
+    fn save(&self, key: &CatalogKey, lists: &ServerLists) {
+        (**self).save(key, lists);
+    }
+
+    fn load_names(&self) -> NameOwners {
+        (**self).load_names()
+    }
+
+    fn save_names(&self, names: &NameOwners) {
+        (**self).save_names(names);
+    }
 }
 
 /// A [`CatalogCache`] in a folder: one file per server, readable by its owner only. It may be

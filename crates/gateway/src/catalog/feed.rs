@@ -160,6 +160,8 @@ async fn fetch(
     before: &ServerLists,
 ) -> Result<ServerLists> {
     let mut lists = before.clone();
+    lists.server_info = peer.server.as_ref().map(|server| server.json.clone());
+    lists.capabilities = Some(peer.capabilities.json.clone());
     lists.instructions.clone_from(&peer.instructions);
     lists.is_stateless = peer.era() == Era::Modern;
     lists.tasks = Some(TaskOffer::of(peer));

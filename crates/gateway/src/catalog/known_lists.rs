@@ -61,6 +61,11 @@ impl KnownLists {
         Self { fleet: watch::Sender::new(fleet), naming, cache, state: Mutex::new(state) }
     }
 
+    /// How tools and prompts are named.
+    pub(crate) fn naming(&self) -> Naming {
+        self.naming
+    }
+
     /// The configured servers.
     pub(crate) fn fleet(&self) -> Arc<Fleet> {
         Arc::clone(&self.fleet.borrow())

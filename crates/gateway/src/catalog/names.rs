@@ -14,6 +14,9 @@ pub enum Naming {
     PlainIfUnique,
     /// Always.
     Prefixed,
+    /// Never, and nothing else is changed either: names, URIs and instructions are those of the server. Requests for
+    /// something that the server does not list reach it all the same. Only for a gateway with one server.
+    Unchanged,
 }
 
 /// Longest name, in characters: hosts put a prefix before it, and every provider accepts 64.

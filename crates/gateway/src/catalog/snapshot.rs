@@ -14,7 +14,7 @@ use bowline_proto::wire::object::Edit;
 use super::exposed_lists::ExposedLists;
 use super::list_writer::{ListWriter, MAX_ADDED_BYTES};
 use super::names::{earlier_name, expose};
-use super::{ListKind, NameOwners, Naming, TaskOffer, uris};
+use super::{ListKind, NameOwners, Naming, ServerLists, TaskOffer, uris};
 
 /// The merged lists of all servers.
 #[derive(Debug, Default)]
@@ -45,6 +45,17 @@ pub(crate) struct Snapshot {
     hides_resources: bool,
     /// Instructions of the servers, merged.
     instructions: Option<String>,
+    /// The server of [`Naming::Unchanged`].
+    sole: Option<SoleServer>,
+}
+
+/// The only server of a gateway that changes nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct SoleServer {
+    /// Its configured name.
+    pub(crate) name: Arc<str>,
+    /// What it offers. `None` if it was never connected to.
+    pub(crate) lists: Option<Arc<ServerLists>>,
 }
 
 /// The name of a tool or prompt for hosts.
@@ -74,7 +85,13 @@ impl Snapshot {
     ) -> Self {
         let instructions = merge_instructions(servers, view);
         let mut snapshot = Self { instructions, hides_resources: !view.resources, ..Self::default() };
-        snapshot.qualified = qualified_uris(servers);
+        if let (Naming::Unchanged, [only]) = (naming, configured) {
+            let lists = servers.first().map(|exposed| Arc::clone(&exposed.lists));
+            snapshot.instructions = lists.as_ref().and_then(|lists| lists.instructions.clone());
+            snapshot.sole = Some(SoleServer { name: (*only).into(), lists });
+        } else {
+            snapshot.qualified = qualified_uris(servers);
+        }
         snapshot.qualified.retain(|server, _| view.shows_server(server));
         snapshot.without_resources = servers
             .iter()
@@ -88,6 +105,9 @@ impl Snapshot {
                 ListKind::Tools | ListKind::Prompts => {
                     let table = if kind == ListKind::Tools { &mut owners.tools } else { &mut owners.prompts };
                     snapshot.merge_named(servers, kind, view, |elements| {
+                        if naming == Naming::Unchanged {
+                            return elements.iter().map(|element| (*element, own_name(element.1))).collect();
+                        }
                         let names = expose(elements, configured, naming, table);
                         names
                             .into_iter()
@@ -114,6 +134,11 @@ impl Snapshot {
     /// Whether a list is the same in both.
     pub(crate) fn has_same(&self, kind: ListKind, other: &Self) -> bool {
         self.result(kind).as_bytes() == other.result(kind).as_bytes()
+    }
+
+    /// The only server, if nothing of it is changed.
+    pub(crate) fn sole(&self) -> Option<&SoleServer> {
+        self.sole.as_ref()
     }
 
     /// The instructions of all servers, for the model of a host.
@@ -182,6 +207,9 @@ impl Snapshot {
     pub(crate) fn resource(&self, uri: &str) -> Option<Target> {
         if let Some(target) = self.resources.get(uri) {
             return Some(target.clone());
+        }
+        if let Some(SoleServer { name, .. }) = &self.sole {
+            return Some(Target { server: Arc::clone(name), name: uri.into() });
         }
         if self.hides_resources {
             return None;
@@ -382,6 +410,11 @@ fn with_optional_task(tool: &Json) -> Json {
     let execution = tool.member("execution").filter(Json::is_object);
     let execution = Edit::new().set_str("taskSupport", "optional").apply(execution.as_ref());
     with_member(tool, "execution", &execution.expect("checked to be an object"))
+}
+
+/// The name of an element for hosts that know it by the server's own.
+fn own_name(name: &str) -> ExposedName {
+    ExposedName { name: name.to_owned(), earlier: None }
 }
 
 fn sorted_servers<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<Arc<str>> {

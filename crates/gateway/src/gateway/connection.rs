@@ -17,8 +17,9 @@ use super::members::{CallHandler, Members, MembersHandler, QuestionObserver, Rec
 use super::shared_calls::{SharedCalls, SharedHandler};
 use super::tasks::TaskOwners;
 use super::upstream::{Identity, SessionLink};
-use crate::catalog::{FeedTarget, ServerFeed, feed};
+use crate::catalog::{FeedTarget, Naming, ServerFeed, feed};
 use crate::error_response::{self, ConnectionState};
+use crate::first_connection::wait_for_first_connection;
 use crate::fleet::FleetServer;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
 use crate::host_queue::{HostQueue, QueueItem, QueueReader};
@@ -136,11 +137,18 @@ impl Connection {
         let (known, offering) = (Arc::clone(&gateway.known), Arc::clone(server));
         let target = FeedTarget { known, server: offering, profile: identity.profile(), lists };
         let feeding = client.clone();
+        // Hosts wait for the only server.
+        let is_waited_for = gateway.known.naming() == Naming::Unchanged;
         let until_end = ended.clone().run_until_cancelled_owned(async move {
             tokio::join!(
                 feed(&feeding, target),
                 apply_log_level(&feeding, levels, applied),
-                forward_to_server(outgoing, feeding.clone())
+                forward_to_server(outgoing, feeding.clone()),
+                async {
+                    if is_waited_for {
+                        wait_for_first_connection(feeding.clone()).await;
+                    }
+                }
             )
         });
         tasks.spawn(async move {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline::types::{LogLevel, code, method};
 use bowline::{Client, Execution, HandlerResult, Json, RpcError, Status};
@@ -212,6 +213,12 @@ impl RoutedCall {
         match route {
             Route::List(kind) => {
                 Ok(list(upstreams.catalog(), kind, gateway.list_wait, upstreams.host_tasks()).await)
+            }
+            Route::FirstList(kind) => {
+                // Hosts give up on a server whose first list fails or takes long, so they are told that there is
+                // nothing yet if it is down, but not if a person has to help.
+                upstreams.wait_for_sole_server(gateway.list_wait).await?;
+                Ok(list(upstreams.catalog(), kind, Duration::ZERO, upstreams.host_tasks()).await)
             }
             Route::Forward { server, params: own } => match upstreams.connect(&server) {
                 Some(used) => origin.forward(used?, &snapshot, method, own).await,

@@ -6,13 +6,15 @@ use bowline::types::{code, method};
 use bowline::{Json, RpcError};
 use bowline_proto::wire::object::Edit;
 
-use crate::catalog::{ListKind, Snapshot, Target};
+use crate::catalog::{ListKind, Snapshot, SoleServer, Target};
 
 /// What is done with a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Route {
     /// Answered with a merged list.
     List(ListKind),
+    /// A list of the only server, which was never connected to.
+    FirstList(ListKind),
     /// Forwarded to this server, with these params.
     Forward { server: Arc<str>, params: Option<Json> },
     /// A read of a resource that no server lists: servers are asked in turn, which is harmless.
@@ -31,11 +33,13 @@ pub(super) enum Route {
 
 /// Routes a request by its method and params.
 pub(super) fn route(snapshot: &Snapshot, asked: &str, params: Option<Json>) -> Route {
+    if let Some(sole) = snapshot.sole() {
+        return pass_on(sole, asked, params);
+    }
+    if let Some(kind) = ListKind::of_method(asked) {
+        return list(kind, params.as_ref());
+    }
     match asked {
-        method::TOOLS_LIST => list(ListKind::Tools, params.as_ref()),
-        method::PROMPTS_LIST => list(ListKind::Prompts, params.as_ref()),
-        method::RESOURCES_LIST => list(ListKind::Resources, params.as_ref()),
-        method::TEMPLATES_LIST => list(ListKind::Templates, params.as_ref()),
         method::TOOLS_CALL => by_name(snapshot, ListKind::Tools, "tool", params),
         method::PROMPTS_GET => by_name(snapshot, ListKind::Prompts, "prompt", params),
         method::RESOURCES_READ => match text(params.as_ref(), "uri") {
@@ -67,15 +71,27 @@ pub(super) fn route(snapshot: &Snapshot, asked: &str, params: Option<Json>) -> R
     }
 }
 
+/// Passes a request on to the only server, as it is. A list that the server has is answered from the catalog, also
+/// while the server is down. No list has a next page, so a cursor is the server's to refuse.
+fn pass_on(sole: &SoleServer, asked: &str, params: Option<Json>) -> Route {
+    match (ListKind::of_method(asked).filter(|_| !has_cursor(params.as_ref())), &sole.lists) {
+        (Some(kind), Some(lists)) if lists.offers(kind) => Route::List(kind),
+        (Some(kind), None) => Route::FirstList(kind),
+        _ => Route::Forward { server: Arc::clone(&sole.name), params },
+    }
+}
+
 /// A list is one page, so a cursor is none of ours.
 fn list(kind: ListKind, params: Option<&Json>) -> Route {
-    let cursor = params.and_then(|params| params.member("cursor")).filter(|cursor| !cursor.is_null());
-    match cursor {
-        None => Route::List(kind),
-        Some(_) => {
-            Route::Refuse(RpcError::new(code::INVALID_PARAMS, "the cursor is unknown: lists have one page"))
-        }
+    if has_cursor(params) {
+        Route::Refuse(RpcError::new(code::INVALID_PARAMS, "the cursor is unknown: lists have one page"))
+    } else {
+        Route::List(kind)
     }
+}
+
+fn has_cursor(params: Option<&Json>) -> bool {
+    params.and_then(|params| params.member("cursor")).is_some_and(|cursor| !cursor.is_null())
 }
 
 fn by_name(snapshot: &Snapshot, kind: ListKind, what: &str, params: Option<Json>) -> Route {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Shared;
-use super::handshake::{build_discovery, server_info};
+use super::handshake::{build_discovery, offered_server_info};
 use super::loops::HostPosition;
 use super::request::{CallContext, RoutedCall};
 use super::session::INSTRUCTIONS_WAIT;
@@ -35,7 +35,7 @@ use running_call::{CallStart, CallTurn, RunningCall};
 
 /// The hosts without a session, and the connections that they share. Clones share everything.
 #[derive(Clone)]
-pub(super) struct StatelessHosts {
+pub(crate) struct StatelessHosts {
     gateway: Arc<Shared>,
     upstreams: Arc<SharedUpstreams>,
     /// The calls that wait for input.
@@ -70,7 +70,7 @@ impl StatelessHosts {
 
     /// Serves a request in its own task, which ends with the connection of the host, or when the host
     /// cancels the request on a pipe.
-    pub(super) fn serve(&self, request: StatelessRequest) {
+    pub(crate) fn serve(&self, request: StatelessRequest) {
         let (hosts, token) = (self.clone(), self.requests.token());
         request.spawn(|request| async move {
             hosts.serve_request(request).await;
@@ -84,19 +84,19 @@ impl StatelessHosts {
     }
 
     /// Ends all subscriptions of hosts with a result.
-    pub(super) fn end_subscriptions(&self) {
+    pub(crate) fn end_subscriptions(&self) {
         self.stopping.cancel();
     }
 
     /// Waits until all subscriptions have ended.
-    pub(super) async fn wait_for_subscriptions(&self) {
+    pub(crate) async fn wait_for_subscriptions(&self) {
         self.subscriptions.close();
         self.subscriptions.wait().await;
     }
 
     /// Waits until no request is open, cancels the calls that wait for input, and closes all
     /// connections to servers.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.requests.close();
         self.requests.wait().await;
         self.parking.close();
@@ -141,16 +141,7 @@ impl StatelessHosts {
                 let _subscription = self.subscriptions.token();
                 Box::pin(listen::serve(self, &lease, request)).await;
             }
-            method::DISCOVER => {
-                lease.catalog().wait_until_known(INSTRUCTIONS_WAIT).await;
-                request
-                    .request
-                    .respond(Ok(&build_discovery(
-                        &lease.catalog().snapshot(),
-                        lease.catalog().may_offer_tasks(),
-                    )))
-                    .await;
-            }
+            method::DISCOVER => request.request.respond(discover(&lease).await.as_ref()).await,
             _ if MethodKind::of(&request.method) == MethodKind::Tasks => {
                 Box::pin(self.answer_about_task(lease, request)).await;
             }
@@ -174,12 +165,14 @@ impl StatelessHosts {
         let answer = match self.gateway.tasks.find(&lease.audience(), params.as_ref()) {
             Ok(task) => {
                 let gateway = Arc::clone(&self.gateway);
-                let task = StatelessTask { gateway, lease, capabilities: client.client_capabilities, task };
+                let (lease, capabilities) = (lease.clone(), client.client_capabilities);
+                let task = StatelessTask { gateway, lease, capabilities, task };
                 task.answer(&method, params.as_ref()).await
             }
             Err(error) => Err(error),
         };
-        request.respond(modern_answer(&method, answer).as_ref()).await;
+        let server_info = offered_server_info(&lease.catalog().snapshot());
+        request.respond(modern_answer(&method, answer, &server_info).as_ref()).await;
     }
 
     /// Forwards a request in a task of its own, and waits for its end or for questions.
@@ -229,6 +222,7 @@ impl StatelessHosts {
     /// Responds with the result of a call or with its questions, whichever come first.
     async fn finish(&self, mut call: Box<RunningCall>, request: OpenRequest, host: &HostRequest) {
         let request = Arc::new(request);
+        let snapshot = Arc::clone(call.snapshot());
         call.attach(&request, host);
         let answer = loop {
             match call.wait(&host.client.client_capabilities).await {
@@ -242,8 +236,19 @@ impl StatelessHosts {
                 },
             }
         };
-        request.respond(modern_answer(&host.method, answer).as_ref()).await;
+        let server_info = offered_server_info(&snapshot);
+        request.respond(modern_answer(&host.method, answer, &server_info).as_ref()).await;
     }
+}
+
+/// The result of `server/discover`, or an error if the only server cannot be used until a person helps.
+async fn discover(lease: &UpstreamLease) -> HandlerResult {
+    let catalog = lease.catalog();
+    match catalog.snapshot().sole() {
+        Some(_) => lease.wait_for_sole_server(INSTRUCTIONS_WAIT).await?,
+        None => catalog.wait_until_known(INSTRUCTIONS_WAIT).await,
+    }
+    Ok(build_discovery(&catalog.snapshot(), catalog.may_offer_tasks()))
 }
 
 /// Refuses what hosts of this revision cannot request here, and finds what a retry brings.
@@ -293,9 +298,9 @@ fn forwarded_params(params: Option<&Json>, client: &ModernRequest) -> Option<Jso
 
 /// The answer of a server of either era, for a modern host.
 // GW-06, GW-16
-fn modern_answer(method: &str, answer: HandlerResult) -> HandlerResult {
+fn modern_answer(method: &str, answer: HandlerResult, server_info: &Json) -> HandlerResult {
     match answer {
-        Ok(result) => complete_result(method, &result, &server_info())
+        Ok(result) => complete_result(method, &result, server_info)
             .map_err(|_| RpcError::new(code::INTERNAL_ERROR, "the server sent a result that is no object")),
         Err(error) => Err(error_for_modern_host(&error).unwrap_or_else(|| {
             let message = "the server requires a visit to a page, which this host cannot be asked for";

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bowline::types::LogLevel;
-use bowline::{Client, Json, RpcError};
+use bowline::{Client, ErrorKind, Json, RpcError, Status};
 use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
 use bowline_proto::via::Via;
 use bowline_proto::wire::object::Edit;
@@ -23,7 +24,7 @@ use super::connection::{Connection, ConnectionUse};
 use super::connections::{ConnectError, Scope};
 use super::members::MemberId;
 use super::subscriptions::Subscriptions;
-use crate::catalog::{Catalog, Profile};
+use crate::catalog::{Catalog, Profile, SoleServer};
 use crate::error_response::{self, ConnectionState};
 use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::host_roots::HostRoots;
@@ -248,6 +249,25 @@ impl Upstreams {
         }
     }
 
+    /// Waits until the lists of a server that is not changed are known, for at most `limit`. Fails if the server
+    /// cannot be used until a person helps.
+    pub(super) async fn wait_for_sole_server(&self, limit: Duration) -> Result<(), RpcError> {
+        let mut changes = self.catalog.changes();
+        let known = async {
+            loop {
+                let snapshot = self.catalog().snapshot();
+                let Some(SoleServer { name, lists: None }) = snapshot.sole() else { return Ok(()) };
+                let Some(used) = self.connect(name) else { return Ok(()) };
+                let UpstreamUse { upstream, connection } = used?;
+                upstream.retry_unusable(&connection.client).await?;
+                if changes.changed().await.is_err() {
+                    return Ok(());
+                }
+            }
+        };
+        timeout(limit, known).await.unwrap_or(Ok(()))
+    }
+
     /// Sets the level of log messages, on each server as soon as it is connected.
     pub(super) fn set_log_level(&self, level: LogLevel) {
         let set = {
@@ -448,14 +468,22 @@ impl Upstream {
         tracing::info!(%error, "a request failed");
         let status = client.status().current();
         let config = &self.server.config;
+        // Without a connection the missing login was reported when the connection was lost.
+        if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
+            && error_response::scopes_to_add(fault).is_some()
+        {
+            (self.gateway.on_denied)(config, fault);
+        }
         let login = |scopes: &[String]| (self.gateway.login_command)(config, scopes);
-        let state = ConnectionState::of(
-            client,
-            &status,
-            (config.reconnect_wait, Some(RECONNECT_SETTING)),
-            Some(&login),
-        );
-        error_response::from_error(error, &state)
+        let wait = (config.reconnect_wait, Some(self.gateway.reconnect_setting));
+        error_response::from_error(error, &ConnectionState::of(client, &status, wait, Some(&login)))
+    }
+
+    /// Tries a server again that cannot be used until a person helps, since somebody may have. Fails with the error
+    /// for each request to it.
+    async fn retry_unusable(&self, client: &Client) -> Result<(), RpcError> {
+        let (Status::NeedsLogin(_) | Status::Failed(_)) = client.status().current() else { return Ok(()) };
+        client.peer().await.map(drop).map_err(|error| self.error_response(client, &error))
     }
 
     fn set_log_level(&self, level: LogLevel) {
@@ -519,6 +547,3 @@ static NEXT_MEMBER: AtomicU64 = AtomicU64::new(0);
 /// How many calls of one session, or of hosts that share a connection, a server may have open: three
 /// quarters of what a session may have.
 const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
-
-/// What a person can raise for calls to wait longer for a server.
-const RECONNECT_SETTING: &str = "reconnect_wait in its entry";

@@ -12,8 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{HostSession, Relay, first_connection, forward};
+use super::modern_host::client_builder;
+use super::{HostSession, Relay, forward};
 use crate::error_response::{self, ConnectionState};
+use crate::first_connection::wait_for_first_connection;
 use crate::handshake::{self, RelayOffer};
 use crate::host_handler::HostHandler;
 use crate::host_notifications::{MAX_QUEUED_NOTIFICATIONS, forward_to_server};
@@ -80,22 +82,13 @@ impl Upstream {
             capabilities: handshake::forwarded_capabilities(host_params),
             response_timeout: relay.server.timeouts.max,
         };
-        let mut builder = Client::builder(relay.server.clone())
+        let builder = client_builder(relay, relay.server.clone())
             .implementation(host_params.client_info.clone())
             // The host speaks a legacy revision. A server that speaks both eras offers it more in
             // the same era: change notifications, log levels, subscriptions.
             .begin_with(Era::Legacy)
             .via(relay.via.joined(&host_params.via))
             .handler(handler);
-        if let Some(folder) = &relay.records {
-            builder = builder.records(folder);
-        }
-        if let Some(cache) = &relay.negotiations {
-            builder = builder.negotiation_cache(Arc::clone(cache));
-        }
-        if let Some(auth) = &relay.auth {
-            builder = builder.auth(auth.clone());
-        }
         let client = builder
             .open()
             .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
@@ -105,7 +98,7 @@ impl Upstream {
         let observer = Arc::clone(&relay.observer);
         host_tasks.spawn(forward::forward_to_host(reader, link.clone(), readiness.clone(), observer));
         server_tasks.spawn(forward_to_server(outgoing, client.clone()));
-        server_tasks.spawn(first_connection::wait_for_first_connection(client.clone()));
+        server_tasks.spawn(wait_for_first_connection(client.clone()));
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
             client,

@@ -31,14 +31,22 @@ async fn lc_01_the_server_sees_the_host() {
     assert_eq!(server.count("notifications/initialized"), 1);
 }
 
-/// A host of both eras is told to use `initialize`.
+/// A host of both eras may use `initialize`, whatever came of its probe.
 #[tokio::test]
-async fn discovery_is_refused_so_that_the_host_falls_back() {
+async fn a_host_may_use_the_handshake_after_its_probe() {
     let server = testkit::server().tool("echo").run().await;
-    let mut host = TestHost::start(Relay::new(server_at(&server)));
-    host.send_request(1, "server/discover", json!({"_meta": {}})).await;
-    assert_eq!(host.response(1).await["error"]["code"], -32601);
-    assert!(host.initialize(json!({})).await["result"].is_object());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (meta, is_valid) in [(meta, true), (json!({}), false)] {
+        let mut host = TestHost::start(Relay::new(server_at(&server)));
+        host.send_request(1, "server/discover", json!({"_meta": meta})).await;
+        let answer = host.response(1).await;
+        assert_eq!(answer["result"].is_object(), is_valid, "{answer}");
+        assert!(host.initialize(json!({})).await["result"].is_object());
+        assert_eq!(result_text(&host.call_tool(2, "echo", json!({"a": 1})).await), r#"{"a":1}"#);
+    }
 }
 
 #[tokio::test]

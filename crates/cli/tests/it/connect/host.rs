@@ -99,6 +99,15 @@ impl Host {
         self.request("tools/call", json!({"name": tool, "arguments": {}})).await
     }
 
+    /// Opens a subscription of 2026-07-28 and returns its id, once it is acknowledged.
+    pub(crate) async fn listen(&mut self, filter: Value) -> u64 {
+        let id = self.send_request("subscriptions/listen", with_meta(json!({"notifications": filter}))).await;
+        let acknowledged = self.next_message().await;
+        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged", "{acknowledged}");
+        assert_eq!(acknowledged["params"]["_meta"][SUBSCRIPTION], id);
+        id
+    }
+
     /// Closes stdin and waits for the end.
     pub(crate) async fn close(mut self) -> HostExit {
         drop(self.stdin.take());
@@ -140,4 +149,31 @@ impl Host {
 
 pub(crate) fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
+}
+
+/// The member of `_meta` that names the subscription which a notification belongs to.
+pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The params with what each request of a host of 2026-07-28 says about it.
+pub(crate) fn with_meta(mut params: Value) -> Value {
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"form": {}}});
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "modern-host", "version": "1"});
+    params
+}
+
+/// The params of a call of a host of 2026-07-28.
+pub(crate) fn modern_call(tool: &str, arguments: Value) -> Value {
+    with_meta(json!({"name": tool, "arguments": arguments}))
+}
+
+/// The params of the call of a tool without arguments that answers what was asked with a city.
+pub(crate) fn retry_with_city(tool: &str, asked: &Value) -> Value {
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let mut retry = modern_call(tool, json!({}));
+    retry["requestState"] = asked["result"]["requestState"].clone();
+    retry["inputResponses"] = json!({key: {"action": "accept", "content": {"city": "Bergen"}}});
+    retry
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, AuthClient, AuthFault, AuthServer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{LoginSite, opened_url, wait_for_exit};
-use crate::connect::host::Host;
+use crate::connect::host::{Host, modern_call, with_meta};
 
 async fn check_echo(host: &mut Host) {
     let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
@@ -65,14 +65,47 @@ async fn a_registered_client_is_used_by_the_options_of_mcp_remote() {
     host.close().await;
 }
 
+/// The same for a host of 2026-07-28, whose probe and lists say why there is nothing.
+#[tokio::test]
+async fn a_login_in_another_process_is_picked_up_without_a_session() {
+    let site = LoginSite::new().await;
+    let mut host = Host::start(site.bowline(&["connect", "docs"]));
+    for method in ["server/discover", "tools/list"] {
+        let refused = host.request(method, with_meta(json!({}))).await;
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("run `bowline login docs`"), "{refused}");
+    }
+    site.logs_in().await;
+    let listed = host.request("tools/list", with_meta(json!({}))).await;
+    assert!(listed["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{listed}");
+    let answer = host.request("tools/call", modern_call("echo", json!({"message": "ahoy"}))).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    let ended = host.close().await;
+    assert!(ended.stderr.contains("`docs` requires a login: "), "{}", ended.stderr);
+    assert_eq!(site.auth.authorizations(), 1);
+}
+
 /// SC-03: a call that needs more scopes names them and the command to run, to the host and once on
 /// stderr. After that command it succeeds, without a restart.
 #[tokio::test]
 async fn sc_03_missing_scopes_are_reported_with_the_command_to_run() {
     let site = LoginSite::with_scopes().await;
     site.logs_in().await;
-    let mut host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
-    let add = || json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+    let host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
+    check_missing_scopes(&site, host, || json!({"name": "add", "arguments": {"a": 1, "b": 2}})).await;
+}
+
+/// SC-03: the same for a host of 2026-07-28.
+#[tokio::test]
+async fn sc_03_missing_scopes_are_reported_to_a_host_without_a_session() {
+    let site = LoginSite::with_scopes().await;
+    site.logs_in().await;
+    let host = Host::start(site.bowline(&["connect", "docs"]));
+    check_missing_scopes(&site, host, || modern_call("add", json!({"a": 1, "b": 2}))).await;
+}
+
+/// Calls a tool with these params that needs more scopes.
+async fn check_missing_scopes(site: &LoginSite, mut host: Host, add: impl Fn() -> Value) {
     for _ in 0..2 {
         let error = host.request("tools/call", add()).await["error"].take();
         let run = "bowline login docs --scope docs:write";

@@ -2,14 +2,14 @@
 
 use bowline_testkit::{self as testkit, HttpServer, ScriptedRequest, Tool};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::daemons::{Daemons, wait_until};
-use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
+use crate::connect::host::{
+    Host, SUBSCRIPTION, TEST_TIMEOUT, modern_call, result_text, retry_with_city, with_meta,
+};
 use crate::context::Context;
 use crate::status::http_entry;
-
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 async fn server() -> HttpServer {
     let lookup = Tool::like("lookup", "echo").read_only();
@@ -19,27 +19,6 @@ async fn server() -> HttpServer {
 
 fn start(context: &Context, args: &[&str]) -> Host {
     Host::start(context.bowline([&["serve", "--stdio"], args].concat()))
-}
-
-/// The params with what each request of such a host says about it.
-pub(super) fn with_meta(mut params: Value) -> Value {
-    let meta = &mut params["_meta"];
-    meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
-    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"form": {}}});
-    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "modern-host", "version": "1"});
-    params
-}
-
-pub(super) fn call(tool: &str, arguments: Value) -> Value {
-    with_meta(json!({"name": tool, "arguments": arguments}))
-}
-
-async fn listen(host: &mut Host, filter: Value) -> u64 {
-    let id = host.send_request("subscriptions/listen", with_meta(json!({"notifications": filter}))).await;
-    let acknowledged = host.next_message().await;
-    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(acknowledged["params"]["_meta"][SUBSCRIPTION], id);
-    id
 }
 
 /// A context in which a server is configured, and that server.
@@ -73,7 +52,7 @@ async fn gw_10_a_host_on_stdio_chooses_its_era() {
         assert_eq!(host.initialize().await["error"]["code"], -32022);
         assert_eq!(host.request("tools/list", json!({})).await["error"]["code"], -32602);
         assert_eq!(host.request("ping", with_meta(json!({}))).await["error"]["code"], -32601);
-        let said = host.request("tools/call", call("lookup", json!({"a": 1}))).await;
+        let said = host.request("tools/call", modern_call("lookup", json!({"a": 1}))).await;
         assert_eq!(result_text(&said), r#"{"a":1}"#);
         assert_eq!(host.close().await.status.code(), Some(0));
     }
@@ -89,16 +68,6 @@ async fn configure_form() -> (Context, HttpServer) {
     (context, web)
 }
 
-/// The params of the retry that answers what was asked.
-fn retry_of(asked: &Value) -> Value {
-    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let mut retry = call("form", json!({}));
-    retry["requestState"] = asked["result"]["requestState"].clone();
-    retry["inputResponses"] = json!({key: {"action": "accept", "content": {"city": "Bergen"}}});
-    retry
-}
-
 /// GW-07: what a server asks is the result of the call, and its state goes with the retry. After a
 /// restart of the daemon nobody knows the state.
 #[tokio::test]
@@ -107,8 +76,8 @@ async fn gw_07_input_is_required_of_a_host_on_stdio() {
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     for is_restarted in [false, true] {
-        let asked = host.request("tools/call", call("form", json!({}))).await;
-        let retry = retry_of(&asked);
+        let asked = host.request("tools/call", modern_call("form", json!({}))).await;
+        let retry = retry_with_city("form", &asked);
         if is_restarted {
             daemons.kill();
         }
@@ -129,8 +98,8 @@ async fn gw_07_a_request_state_is_of_use_to_its_own_host_only() {
     let (context, _web) = configure_form().await;
     let _daemons = Daemons::of(&context);
     let (mut host, mut other) = (start(&context, &[]), start(&context, &[]));
-    let asked = host.request("tools/call", call("form", json!({}))).await;
-    let retry = retry_of(&asked);
+    let asked = host.request("tools/call", modern_call("form", json!({}))).await;
+    let retry = retry_with_city("form", &asked);
     let refused = other.request("tools/call", retry.clone()).await;
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     assert_eq!(refused["error"]["message"], "requestState is not valid for this request");
@@ -152,7 +121,7 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     for (tool, expected) in [("wait", 2), ("slow", 1)] {
-        let id = host.send_request("tools/call", call(tool, json!({"ms": 1500}))).await;
+        let id = host.send_request("tools/call", modern_call(tool, json!({"ms": 1500}))).await;
         web.wait_for(|received| received.tool() == Some(tool), TEST_TIMEOUT).await;
         daemons.kill();
         let answer = host.wait_for_response(id).await;
@@ -169,7 +138,7 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
     // socket of the last may still take what nobody reads.
     let killed = daemons.kill();
     wait_until(|| daemons.all().iter().any(|daemon| *daemon != killed)).await;
-    assert_eq!(result_text(&host.request("tools/call", call("counter", json!({}))).await), "1");
+    assert_eq!(result_text(&host.request("tools/call", modern_call("counter", json!({}))).await), "1");
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 
@@ -181,7 +150,7 @@ async fn sb_05_a_subscription_on_stdio_outlives_the_daemon() {
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
-    let id = listen(&mut host, filter).await;
+    let id = host.listen(filter).await;
     for signal in [Signal::KILL, Signal::TERM] {
         let ended = daemons.signal(signal);
         let expected = ["notifications/tools/list_changed", "notifications/resources/updated"];
@@ -206,7 +175,7 @@ async fn gw_08_subscriptions_on_stdio_end_with_a_result() {
     let _daemons = Daemons::of(&context);
     for args in [&[][..], &["--alone"]] {
         let mut host = start(&context, args);
-        let id = listen(&mut host, json!({"toolsListChanged": true})).await;
+        let id = host.listen(json!({"toolsListChanged": true})).await;
         host.close_stdin();
         let (end, canceled) = (host.next_message().await, host.next_message().await);
         assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!(id), &json!("complete")), "{end}");
@@ -223,7 +192,7 @@ async fn a_silent_host_without_a_session_keeps_the_daemon() {
     let (context, _web) = configure().await;
     let daemons = Daemons::of(&context);
     let mut host = start(&context, &[]);
-    result_text(&host.request("tools/call", call("lookup", json!({}))).await);
+    result_text(&host.request("tools/call", modern_call("lookup", json!({}))).await);
     let first = daemons.only();
     // Its subscription to nothing is open once the daemon has started again without any request.
     daemons.kill();

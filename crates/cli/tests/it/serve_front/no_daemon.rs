@@ -7,8 +7,7 @@ use bowline_testkit as testkit;
 use serde_json::{Value, json};
 
 use super::daemons::{Daemons, wait_until};
-use super::modern;
-use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
+use crate::connect::host::{Host, TEST_TIMEOUT, modern_call, result_text, with_meta};
 use crate::context::{Command, Context};
 use crate::status::http_entry;
 
@@ -75,7 +74,7 @@ async fn answer_without_daemon(obstacle: Obstacle) {
     let legacy_open = legacy.send_request("tools/call", params).await;
     // Once progress has arrived, the response has an event stream that can be resumed.
     while legacy.next_message().await["method"] != "notifications/progress" {}
-    let modern_open = modern.send_request("tools/call", modern::call("slow", json!({"ms": 600_000}))).await;
+    let modern_open = modern.send_request("tools/call", modern_call("slow", json!({"ms": 600_000}))).await;
     web.wait_for_nth(1, |received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     match obstacle {
         Obstacle::Program => std::fs::remove_file(&copy).expect("it is there"),
@@ -86,11 +85,7 @@ async fn answer_without_daemon(obstacle: Obstacle) {
     let call = json!({"name": "counter", "arguments": {}});
     tokio::join!(
         assert_answered(&mut legacy, legacy_open, (json!({}), call)),
-        assert_answered(
-            &mut modern,
-            modern_open,
-            (modern::with_meta(json!({})), modern::call("counter", json!({})))
-        ),
+        assert_answered(&mut modern, modern_open, (with_meta(json!({})), modern_call("counter", json!({})))),
     );
     assert_eq!((web.executions("slow"), web.executions("counter")), (2, 0));
     match obstacle {
@@ -98,7 +93,7 @@ async fn answer_without_daemon(obstacle: Obstacle) {
         Obstacle::Configuration => _ = context.user_config(&http_entry("web", &web)),
     }
     assert_eq!(result_text(&legacy.call("counter").await), "1");
-    let answer = modern.request("tools/call", modern::call("counter", json!({}))).await;
+    let answer = modern.request("tools/call", modern_call("counter", json!({}))).await;
     assert_eq!(result_text(&answer), "2");
     // What is left in the folder is searched for credentials, which takes long for a program.
     let _ = std::fs::remove_file(&copy);
@@ -130,7 +125,7 @@ async fn a_view_that_was_removed_while_the_daemon_was_down_is_refused() {
         let daemons = Daemons::of(&context);
         let mut host = Host::start(context.bowline(["serve", "--stdio", "--view", "v"]));
         let params = if is_modern {
-            modern::call("counter", json!({}))
+            modern_call("counter", json!({}))
         } else {
             host.initialize().await;
             json!({"name": "counter", "arguments": {}})

@@ -314,3 +314,25 @@ fn a_view_without_resources_finds_none() {
     // Links in results are told apart as in every view.
     assert_eq!(snapshot.exposed_uri("a", "x://same").as_deref(), Some("bowline://a/x://same"));
 }
+
+#[test]
+fn a_server_that_is_not_changed_keeps_names_uris_and_instructions() {
+    let names = ["b.c", "b__c", "x_0badcafe", "é"];
+    let lists = ServerLists {
+        instructions: Some(" As it is.\n".into()),
+        resources: items(json!([{"uri": "bowline://b/x://1"}])),
+        ..tools(&names)
+    };
+    let mut owners = NameOwners::default();
+    let naming = (Naming::Unchanged, &mut owners);
+    let snapshot = Snapshot::build(&[server("b", lists)], &["b"], naming, &View::default());
+    assert_eq!(owners.len(), 0, "names of other gateways are not taken");
+    let listed = listed(&snapshot, ListKind::Tools);
+    let listed = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
+    assert_eq!(listed.collect::<Vec<_>>(), names);
+    assert_eq!(snapshot.instructions(), Some(" As it is.\n"));
+    for uri in ["bowline://b/x://1", "unlisted://x"] {
+        assert_eq!(snapshot.resource(uri), Some(Target { server: "b".into(), name: uri.into() }));
+    }
+    assert!(!snapshot.has_qualified_uris("b"));
+}

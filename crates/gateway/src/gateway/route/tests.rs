@@ -94,3 +94,27 @@ fn other_requests() {
     assert_eq!(routed("resources/unsubscribe", json!({"uri": "y"})), Route::Unsubscribe { uri: "y".into() });
     assert_eq!(routed("com.example/do", json!({})), Route::Unknown);
 }
+
+/// GW-14: the only server of a gateway that changes nothing gets everything as it is, apart from lists that it has.
+#[test]
+fn gw_14_everything_passes_to_a_server_that_is_not_changed() {
+    let lists = json!({"capabilities": {"tools": {}}, "tools": [{"name": "a.read"}], "prompts": [],
+        "resources": [], "templates": []});
+    let snapshot = Catalog::with_lists(&[("a", lists)], Naming::Unchanged).snapshot();
+    assert_eq!(route(&snapshot, "tools/list", None), Route::List(ListKind::Tools));
+    let params = encode(&json!({"name": "no.such", "cursor": "c", "uri": "bowline://b/x"}));
+    for method in [
+        "tools/call",
+        "prompts/get",
+        "resources/read",
+        "completion/complete",
+        "x/y",
+        "tools/list",
+        "prompts/list",
+    ] {
+        let forwarded = Route::Forward { server: "a".into(), params: Some(params.clone()) };
+        assert_eq!(route(&snapshot, method, Some(params.clone())), forwarded, "{method}");
+    }
+    // A list that the server does not declare is its own to refuse.
+    assert_eq!(route(&snapshot, "prompts/list", None), Route::Forward { server: "a".into(), params: None });
+}

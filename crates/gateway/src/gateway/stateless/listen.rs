@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::announce::ListChanges;
-use super::super::handshake::{capabilities_with_tasks, server_info};
+use super::super::handshake::{offered_capabilities, offered_server_info};
 use super::super::shared_upstreams::UpstreamLease;
 use super::super::subscriptions::ResourceWatch;
 use super::super::tasks::StatelessTask;
@@ -34,9 +34,8 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     let StatelessRequest { request, id, params, client, .. } = request;
     let mut granted = match ListenFilter::parse(params.as_ref(), &client) {
         Ok(filter) => {
-            let offered =
-                Capabilities::decode(&capabilities_with_tasks()).expect("capabilities are an object");
-            filter.limit_to(&offered)
+            let offered = offered_capabilities(&lease.catalog().snapshot(), true);
+            filter.limit_to(&Capabilities::decode(&offered).expect("capabilities are an object"))
         }
         Err(refusal) => return request.respond(Err(&refusal.error)).await,
     };
@@ -76,7 +75,7 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
                 Vec::from_iter(stream.tag_notification(method::TASK, Some(&state)))
             }
             () = hosts.stopping.cancelled() => {
-                if let Some(result) = stream.end_with_result(&server_info()) {
+                if let Some(result) = stream.end_with_result(&offered_server_info(&lease.catalog().snapshot())) {
                     request.respond(Ok(&result)).await;
                     if is_on_pipe {
                         request.send_notification(&stream.cancellation()).await;

@@ -178,7 +178,7 @@ impl RunningCall {
     }
 
     /// The lists by which the call was routed.
-    pub(super) fn snapshot(&self) -> &Snapshot {
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 

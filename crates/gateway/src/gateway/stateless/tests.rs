@@ -8,7 +8,7 @@ use bowline_testkit as testkit;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::Gateway;
+use super::super::{Gateway, server_info};
 use super::*;
 
 fn forwarded(params: &str) -> Option<String> {
@@ -40,10 +40,10 @@ fn gw_13_meta_of_the_host_stays_with_the_gateway() {
 #[test]
 fn gw_16_errors_have_codes_of_the_revision() {
     for (code, expected) in [(-32002, -32602), (-32042, -32603), (-32050, -32050)] {
-        let error = modern_answer("tools/call", Err(RpcError::new(code, "m"))).unwrap_err();
+        let error = modern_answer("tools/call", Err(RpcError::new(code, "m")), &server_info()).unwrap_err();
         assert_eq!(error.code, expected);
     }
-    let odd = modern_answer("tools/call", Ok(Json::try_from("[]").unwrap())).unwrap_err();
+    let odd = modern_answer("tools/call", Ok(Json::try_from("[]").unwrap()), &server_info()).unwrap_err();
     assert_eq!(odd.code, -32603);
 }
 

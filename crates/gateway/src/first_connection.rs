@@ -11,7 +11,7 @@ use tokio::time::timeout;
 ///
 /// Only a closed port is retried more often, since that costs nothing. A server that responds with
 /// an error, or a program that exits at once, is retried at the pace of the client.
-pub(super) async fn wait_for_first_connection(client: Client) {
+pub(crate) async fn wait_for_first_connection(client: Client) {
     let mut status = client.status();
     loop {
         let is_refused = match status.current() {
