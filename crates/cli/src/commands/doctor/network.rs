@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bowline::{Cause, Fault};
+use bowline_settings::shell_quote;
 use bowline_transport::http::{ServerProbe, ServerRoute};
 
 use super::check::{Blame, CheckLog, Finding};
@@ -64,7 +65,7 @@ fn route_finding(route: &ServerRoute, subject: &Subject<'_>) -> Finding {
 /// Adds how to do without the proxy, which a variable names.
 fn proxy_mended(finding: Finding, subject: &Subject<'_>) -> Finding {
     let host = subject.server.transport.http().and_then(|http| http.url.host_str()).unwrap_or_default();
-    let again = subject.doctor_command(&[]).map(|command| format!("NO_PROXY={host} {command}"));
+    let again = subject.doctor_command(&[]).map(|command| format!("NO_PROXY={} {command}", shell_quote(host)));
     finding.mend("correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the server in NO_PROXY").run(again)
 }
 
@@ -142,7 +143,7 @@ fn socket_finding(path: &str, fault: Option<&Fault>, subject: &Subject<'_>) -> F
         Some(fault) => {
             Finding::failed(Blame::Machine, Exit::Connection, format!("{path} cannot be used: {fault}"))
                 .mend("are you allowed to use that socket?")
-                .run(format!("ls -l {}", bowline_settings::shell_quote(path)))
+                .run(format!("ls -l {}", shell_quote(path)))
         }
     }
 }
