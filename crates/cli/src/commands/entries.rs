@@ -155,14 +155,16 @@ pub(super) fn describe_target(server: &Server) -> String {
 /// The URL without its query. A part of its path that does not look like a word may be a key, and is
 /// shown as `…`.
 fn describe_url(url: &Url) -> String {
-    let is_word = |segment: &str| {
-        segment.len() <= 20
-            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-            && segment.bytes().filter(u8::is_ascii_digit).count() <= 2
-    };
     let segments = url.path_segments().into_iter().flatten();
     let path: Vec<&str> = segments.map(|segment| if is_word(segment) { segment } else { "…" }).collect();
     format!("{}/{}", url.origin().ascii_serialization(), path.join("/"))
+}
+
+/// Whether a part of a path looks like a word, and not like a key.
+pub(super) fn is_word(segment: &str) -> bool {
+    segment.len() <= 20
+        && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && segment.bytes().filter(u8::is_ascii_digit).count() <= 2
 }
 
 /// Opens the configuration file in an editor, and checks it afterwards.

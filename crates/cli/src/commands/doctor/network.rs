@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bowline::{Cause, Fault};
+use bowline_settings::shell_quote;
 use bowline_transport::http::{ServerProbe, ServerRoute};
 
 use super::check::{Blame, CheckLog, Finding};
@@ -64,7 +65,8 @@ fn route_finding(route: &ServerRoute, subject: &Subject<'_>) -> Finding {
 /// Adds how to do without the proxy, which a variable names.
 fn proxy_mended(finding: Finding, subject: &Subject<'_>) -> Finding {
     let host = subject.server.transport.http().and_then(|http| http.url.host_str()).unwrap_or_default();
-    let again = subject.doctor_command(&[]).map(|command| format!("NO_PROXY={host} {command}"));
+    let again =
+        subject.doctor_command(&[]).map(|command| format!("NO_PROXY={} {command}", shell_quote(host)));
     finding.mend("correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the server in NO_PROXY").run(again)
 }
 
@@ -82,14 +84,11 @@ fn dns_finding(place: &Place<'_>, found: Result<&[IpAddr], &Fault>, subject: &Su
         let seen = format!("the proxy {host} has no address: {fault}");
         return proxy_mended(Finding::failed(Blame::You, Exit::Connection, seen), subject);
     }
-    let (seen, exit) = match &fault.cause {
-        Cause::Timeout(_) => {
-            (format!("no answer about {host} within {} s", DNS_TIMEOUT.as_secs()), Exit::Timeout)
-        }
-        _ => {
-            let note = fault.evidence.note.as_deref().unwrap_or("no reason was given");
-            (format!("{host} has no address: {note}"), Exit::Connection)
-        }
+    let (seen, exit) = if matches!(fault.cause, Cause::Timeout(_)) {
+        (format!("no answer about {host} within {} s", DNS_TIMEOUT.as_secs()), Exit::Timeout)
+    } else {
+        let note = fault.evidence.note.as_deref().unwrap_or("no reason was given");
+        (format!("{host} has no address: {note}"), Exit::Connection)
     };
     Finding::failed(Blame::Network, exit, seen)
         .mend("is the name in the URL spelled right, is this machine online, and does the name need a VPN?")
@@ -142,7 +141,7 @@ fn socket_finding(path: &str, fault: Option<&Fault>, subject: &Subject<'_>) -> F
         Some(fault) => {
             Finding::failed(Blame::Machine, Exit::Connection, format!("{path} cannot be used: {fault}"))
                 .mend("are you allowed to use that socket?")
-                .run(format!("ls -l {}", bowline_settings::shell_quote(path)))
+                .run(format!("ls -l {}", shell_quote(path)))
         }
     }
 }

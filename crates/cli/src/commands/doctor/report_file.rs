@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use bowline::Server;
@@ -11,6 +11,7 @@ use bowline::config::Transport;
 use bowline_transport::Redactor;
 
 use super::{Examination, installation, render};
+use crate::commands::entries::is_word;
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::{clock, json};
@@ -59,20 +60,16 @@ pub(super) fn format<'a>(
     .expect("writing to a string");
     let shown = Redactor::new(secrets(servers)).redact_text(&out).into_owned();
     match env::home_folder(&*settings.env) {
-        Some(home) if home.components().count() > 1 => shown.replace(&display(&home), "~"),
+        Some(home) if home.components().count() > 1 => shown.replace(&home.display().to_string(), "~"),
         _ => shown,
     }
-}
-
-fn display(path: &PathBuf) -> String {
-    path.display().to_string()
 }
 
 const REPORT_WIDTH: usize = 100;
 
 /// Returns everything in the configuration of these servers that may be a secret: values of headers
-/// and variables, queries, arguments, and client secrets. Words among them are removed as well,
-/// which does no harm.
+/// and variables, queries, parts of paths that are no words, arguments, and client secrets. Words
+/// among them are removed as well, which does no harm.
 fn secrets<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
     let mut all = Vec::new();
     for server in servers {
@@ -90,6 +87,8 @@ fn secrets<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
                     all.push(Redactor::secret_in_header(value.expose()).to_owned());
                 }
                 all.extend(http.url.query_pairs().map(|(_, value)| value.into_owned()));
+                let segments = http.url.path_segments().into_iter().flatten();
+                all.extend(segments.filter(|segment| !is_word(segment)).map(str::to_owned));
                 let secret = http.auth.client.as_ref().and_then(|client| client.secret.as_ref());
                 all.extend(secret.map(|secret| secret.expose().to_owned()));
             }
@@ -105,14 +104,17 @@ mod tests {
 
     #[test]
     fn every_slot_of_an_entry_is_taken_for_a_secret() {
-        let http = Server::http("docs", "https://docs.example/mcp?key=query-secret").build().unwrap();
+        let http = Server::http("docs", "https://docs.example/path-secret-0123/mcp?key=query-secret")
+            .build()
+            .unwrap();
         let http = http.with_header("authorization", "Bearer header-secret").unwrap();
         let stdio =
             Server::stdio("files", "server").args(["--key=argument-secret", "/home/a"]).build().unwrap();
         let stdio = stdio.with_env("TOKEN", "variable-secret").unwrap();
         let redactor = Redactor::new(secrets([&http, &stdio]));
-        let text = "query-secret header-secret --key=argument-secret variable-secret /home/a";
-        let shown = "[redacted] [redacted] [redacted] [redacted] /home/a";
+        let text =
+            "path-secret-0123 query-secret header-secret --key=argument-secret variable-secret /home/a";
+        let shown = "[redacted] [redacted] [redacted] [redacted] [redacted] /home/a";
         assert_eq!(redactor.redact_text(text), shown);
     }
 }
