@@ -139,6 +139,7 @@ pub(crate) enum Color {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum Verb {
     /// List tools with their parameters: of all servers, or of one
     #[command(

@@ -25,9 +25,12 @@ pub(crate) struct KeptSessions {
     named: Option<(String, Server)>,
     sessions: RefCell<Vec<Rc<KeptSession>>>,
     /// Is told of every connection that is opened.
-    on_open: Box<dyn Fn(&Client, &BusyFlag)>,
+    on_open: OpenCallback,
     busy: BusyFlag,
 }
+
+/// Is called for a connection that is opened.
+pub(crate) type OpenCallback = Box<dyn Fn(&Client, &BusyFlag)>;
 
 /// Whether a command runs. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +52,7 @@ impl KeptSessions {
         dialogs: Dialogs,
         handler_args: HandlerArgs,
         named: Option<(String, Server)>,
-        on_open: Box<dyn Fn(&Client, &BusyFlag)>,
+        on_open: OpenCallback,
     ) -> Self {
         let (sessions, busy) = (RefCell::default(), BusyFlag::default());
         Self { dialogs, handler_args, named, sessions, on_open, busy }

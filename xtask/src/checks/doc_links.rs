@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -12,7 +13,9 @@ use crate::workspace::Workspace;
 pub(crate) fn check(workspace: &Workspace) -> Result<(Vec<String>, usize)> {
     let files: Vec<String> = workspace.files("")?.iter().map(|path| workspace.show(path)).collect();
     let mut pages = BTreeMap::new();
-    for page in files.iter().filter(|file| file.ends_with(".md")) {
+    for page in
+        files.iter().filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "md"))
+    {
         let text =
             fs::read_to_string(workspace.root().join(page)).with_context(|| format!("reading {page}"))?;
         pages.insert(page.as_str(), text);

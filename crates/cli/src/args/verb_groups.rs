@@ -110,11 +110,11 @@ mod tests {
         let others = groups.last().unwrap();
         let names: Vec<&str> = others.verbs.iter().map(|(verb, _)| verb.as_str()).collect();
         assert_eq!(names, ["completions", "man", "demo", "help"]);
-        let shown: usize = groups.iter().map(|group| group.verbs.len()).sum();
-        let named: usize = GROUPS.iter().map(|(_, names)| names.len()).sum();
+        let shown_count: usize = groups.iter().map(|group| group.verbs.len()).sum();
+        let expected_count: usize = GROUPS.iter().map(|(_, names)| names.len()).sum();
         assert_eq!(
-            shown,
-            named + others.verbs.len(),
+            shown_count,
+            expected_count + others.verbs.len(),
             "a group names a verb twice, or one that does not exist"
         );
     }

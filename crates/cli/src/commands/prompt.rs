@@ -34,9 +34,10 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
         let prompt = find_prompt(&prompts, &name, &server)?;
         let missing = missing_arguments(prompt, &arguments);
         if !missing.is_empty() {
-            let asked = match printer.is_json() {
-                true => None,
-                false => argument_form::ask_missing(client, open, &server, prompt, &arguments).await?,
+            let asked = if printer.is_json() {
+                None
+            } else {
+                argument_form::ask_missing(client, open, &server, prompt, &arguments).await?
             };
             arguments = asked.ok_or_else(|| {
                 let wanted: Vec<String> =

@@ -9,11 +9,11 @@ use std::io::{self, BufRead as _, Read as _};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use bowline::{Client, Status};
+use bowline::{Client, ServerState, Status};
 
 use self::command::{HELP, ReplCommand, ServerWord};
 use self::history::HistoryFile;
-use crate::args::{Format, GlobalArgs, HandlerArgs, ReplArgs, TargetArgs};
+use crate::args::{Cli, Format, GlobalArgs, HandlerArgs, ReplArgs, TargetArgs};
 use crate::dialog::{Dialogs, PromptHistory, PromptInput, Query};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -180,8 +180,9 @@ impl Repl<'_> {
                 ReplCommand::Status => self.show_status(),
                 ReplCommand::Use(name) => self.use_server(name).await,
                 ReplCommand::Verb(cli) => {
+                    let Cli { global, verb } = *cli;
                     let GlobalArgs { config, trust_project, json, output, color: _, verbose: _, quiet } =
-                        cli.global;
+                        global;
                     if config.is_some() || trust_project {
                         return Err(Failure::usage(
                             "--config and --trust-project belong to `bowline repl` itself",
@@ -189,9 +190,9 @@ impl Repl<'_> {
                     }
                     let printer =
                         self.settings.printer.for_command(json || output == Some(Format::Json), quiet);
-                    let handlers = cli.verb.handler_args();
+                    let handlers = verb.handler_args();
                     let settings = self.settings.for_prompt_command(printer, handlers, &self.kept)?;
-                    let outcome = Box::pin(super::run(cli.verb, &settings)).await;
+                    let outcome = Box::pin(super::run(verb, &settings)).await;
                     settings.pending_closes.wait().await;
                     outcome.map(Flow::Continue)
                 }
@@ -258,16 +259,18 @@ impl Repl<'_> {
     }
 }
 
+/// The state of a connection, in the words of `bowline status`.
 fn describe_status(status: &Status) -> &'static str {
-    match status {
-        Status::Idle | Status::Connecting => "connecting",
-        Status::LoggingIn(_) => "logging in",
-        Status::Ready(_) => "ready",
-        Status::NeedsLogin(_) => "login needed",
-        Status::BackingOff { .. } => "waiting",
-        Status::Failed(_) => "failed",
-        Status::Closed => "closed",
-    }
+    let state = match status {
+        Status::LoggingIn(_) => ServerState::LoggingIn,
+        Status::Ready(_) => ServerState::Ready,
+        Status::NeedsLogin(_) => ServerState::NeedsLogin,
+        Status::BackingOff { .. } => ServerState::BackingOff,
+        Status::Failed(_) => ServerState::Failed,
+        Status::Closed => ServerState::Closed,
+        _ => ServerState::Connecting,
+    };
+    state.as_str()
 }
 
 /// Reads the next line of stdin; `None` at its end.

@@ -62,8 +62,8 @@ impl ArgumentContent {
         let arguments = Value::Object(arguments);
         if let Some(ArgumentProblem { pointer, text }) = (self.check)(&arguments) {
             let is_at = |field: &FormField| {
-                let own: String =
-                    field.path.iter().map(|name| format!("/{}", escape_pointer(name))).collect();
+                let names: Vec<String> = field.path.iter().map(|name| escape_pointer(name)).collect();
+                let own = format!("/{}", names.join("/"));
                 pointer == own || pointer.starts_with(&format!("{own}/"))
             };
             return Err(ContentProblem { field: fields.iter().position(is_at), text });

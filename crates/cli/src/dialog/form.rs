@@ -221,13 +221,6 @@ impl FormDialog {
         }
     }
 
-    fn is_required(&self, field: &FormField) -> bool {
-        match &field.input {
-            FieldInput::Plain(field) => field.required,
-            FieldInput::Choice(..) | FieldInput::Value(_) => !field.is_optional,
-        }
-    }
-
     /// Completes what has been typed by a suggestion. Returns whether that changed anything.
     fn complete_text(&mut self) -> bool {
         let Stage::Field { editor, .. } = &mut self.stage else { return false };
@@ -298,7 +291,7 @@ impl Dialog for FormDialog {
             }
             Stage::Field { at, editor, problem, then } => {
                 let field = &self.fields[*at];
-                let mark = if self.is_required(field) { " *" } else { "" };
+                let mark = if is_required(field) { " *" } else { "" };
                 let step = self.steps.iter().position(|step| step == at);
                 let place =
                     step.map(|step| format!("{}/{}  ", step + 1, self.steps.len())).unwrap_or_default();
@@ -362,4 +355,11 @@ fn start_menu() -> Menu {
 
 fn hint(text: &str) -> Row {
     Row::new(FAINT, "  ").with(FAINT, text)
+}
+
+fn is_required(field: &FormField) -> bool {
+    match &field.input {
+        FieldInput::Plain(field) => field.required,
+        FieldInput::Choice(..) | FieldInput::Value(_) => !field.is_optional,
+    }
 }

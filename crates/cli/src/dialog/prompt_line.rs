@@ -33,7 +33,9 @@ const MAX_LINES: usize = 1000;
 impl PromptHistory {
     pub(crate) fn new(lines: Vec<String>) -> Self {
         let history = Self::default();
-        lines.into_iter().for_each(|line| history.push(line));
+        for line in lines {
+            history.push(line);
+        }
         history
     }
 

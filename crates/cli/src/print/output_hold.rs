@@ -64,6 +64,7 @@ impl OutputHold {
 
     /// Writes what was held back so far to a terminal in raw mode. The caller has erased the dialog, and
     /// draws it again below.
+    #[expect(clippy::unused_self, reason = "nothing is held back without one")]
     pub(crate) fn write_held(&self) {
         let mut stage = lock_state();
         let held = stage.held.as_mut().map(std::mem::take).unwrap_or_default();

@@ -341,6 +341,7 @@ fn help_of_a_list() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one snapshot")]
 fn help_of_login() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["login", "--help"])), @"

@@ -65,7 +65,9 @@ impl ConnectionEvents {
         if let StderrReports::Kept(lines) = &mut *reports {
             let lines = std::mem::take(lines);
             *reports = StderrReports::Reported { skipped: 0 };
-            lines.into_iter().for_each(|line| self.offer_stderr(&mut reports, line));
+            for line in lines {
+                self.offer_stderr(&mut reports, line);
+            }
         }
     }
 

@@ -55,7 +55,7 @@ impl KnownLists {
     pub(crate) fn new(servers: Vec<Server>, naming: Naming, cache: Option<Arc<dyn CatalogCache>>) -> Self {
         let mut ids = ServerIds::default();
         let fleet = Arc::new(Fleet::default().reload(servers, &mut ids).fleet);
-        let owners = cache.as_ref().map(|cache| cache.load_names()).unwrap_or_default();
+        let owners = cache.as_deref().map(CatalogCache::load_names).unwrap_or_default();
         let state =
             State { ids, lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
         Self { fleet: watch::Sender::new(fleet), naming, cache, state: Mutex::new(state) }

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(shown.as_str(), r#"{"tools":[{"name":"read","x":1}],"nextCursor":"2"}"#);
         let call = |name: &str| {
             let params = json(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
-            refuse(&exposure, method::TOOLS_CALL, Some(&params)).map(|error| error.message.to_string())
+            refuse(&exposure, method::TOOLS_CALL, Some(&params)).map(|error| error.message.clone())
         };
         assert_eq!(call("deleteUser").as_deref(), Some("Unknown tool: deleteUser"));
         assert_eq!(call("drop").as_deref(), Some("Unknown tool: drop"));
@@ -91,7 +91,7 @@ mod tests {
         let exposure = without(&["delete*"]);
         assert_eq!(filter_page(&exposure, method::TOOLS_LIST, json(text)).as_str(), text);
         // A result that is no list is the server's to answer for.
-        for odd in [r#"{"tools":7}"#, r#"{}"#, "[]"] {
+        for odd in [r#"{"tools":7}"#, "{}", "[]"] {
             assert_eq!(filter_page(&exposure, method::TOOLS_LIST, json(odd)).as_str(), odd);
         }
     }

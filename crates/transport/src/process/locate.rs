@@ -96,7 +96,7 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn missing_interpreter_of_a_script_is_named() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("server");

@@ -28,7 +28,7 @@ pub(super) enum ReplCommand {
     Status,
     Use(String),
     /// A verb of the shell.
-    Verb(Cli),
+    Verb(Box<Cli>),
 }
 
 /// Commands that only the prompt has.
@@ -106,7 +106,7 @@ impl ReplCommand {
     fn parse_verb(words: &[String]) -> Outcome<Self> {
         let argv = std::iter::once("bowline".to_owned()).chain(words.iter().cloned()).map(Into::into);
         match Cli::try_parse_from(rewrite_json_flag(argv)) {
-            Ok(cli) => Ok(Self::Verb(cli)),
+            Ok(cli) => Ok(Self::Verb(Box::new(cli))),
             Err(error) if !error.use_stderr() => Ok(Self::Text(error.render().to_string())),
             Err(error) => {
                 let text = error.render().to_string();

@@ -46,7 +46,7 @@ impl HistoryFile {
         }
         lines.push(line.to_owned());
         let kept = &lines[lines.len().saturating_sub(MAX_LINES)..];
-        let text: String = kept.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
         let folder = self.path.parent().map_or(Ok(()), private_folder::create_folder);
         if let Err(error) = folder.and_then(|()| replace_file(&self.path, text.as_bytes())) {
             tracing::debug!(%error, "the line could not be remembered");

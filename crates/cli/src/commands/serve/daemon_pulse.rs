@@ -60,11 +60,12 @@ const SHARED_TIME: Duration = Duration::from_secs(4);
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::path::Path;
 
     use super::*;
 
-    fn pulse(socket: &PathBuf, answer_timeout: Duration) -> Arc<DaemonPulse> {
-        Arc::new(DaemonPulse { answer_timeout, ..DaemonPulse::new(socket.clone()) })
+    fn pulse(socket: &Path, answer_timeout: Duration) -> Arc<DaemonPulse> {
+        Arc::new(DaemonPulse { answer_timeout, ..DaemonPulse::new(socket.to_owned()) })
     }
 
     #[tokio::test]
