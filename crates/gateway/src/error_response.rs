@@ -251,13 +251,12 @@ pub(crate) fn unusable_task(server: &str, defect: &dyn std::fmt::Display) -> Rpc
     lost_call("protocol", &format!("`{server}` has made the call a task that cannot be used: {defect}"))
 }
 
-/// The response to a request of 2026-07-28 by a host that has to begin a session.
-pub(crate) fn handshake_required() -> RpcError {
+/// The response to a request of 2026-07-28 by a host that has to begin a session, and why.
+pub(crate) fn handshake_required(why: &str) -> RpcError {
     let legacy = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy);
     let supported: Vec<_> = legacy.map(Revision::as_str).collect();
     let facts = json!({ "supported": supported, "requested": Revision::V2026_07_28.as_str() });
-    let message = "a view depends on the roots of the host, which can only be asked for after `initialize`";
-    RpcError { code: code::UNSUPPORTED_VERSION, message: message.to_owned(), data: Json::encode(&facts).ok() }
+    RpcError { code: code::UNSUPPORTED_VERSION, message: why.to_owned(), data: Json::encode(&facts).ok() }
 }
 
 /// The response to a request of a legacy host that has no counterpart on a modern server.

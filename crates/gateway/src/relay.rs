@@ -301,7 +301,7 @@ impl HostSession {
                 None => request.respond(Err(&error_response::initialize_failed())).await,
             },
             HostEvent::Stateless(request) => match &self.modern {
-                Some(modern) => modern.serve(*request),
+                Some(modern) => modern.serve(*request).await,
                 None => request.request.respond(Err(&error_response::initialize_failed())).await,
             },
             HostEvent::Overload(request) => {

@@ -66,7 +66,8 @@ enum OutputPolicy {
 #[derive(Debug)]
 pub(super) struct Terminal {
     color: bool,
-    dialog_lock: Mutex<()>,
+    /// Held while a dialog is shown. It has the stream of keys that the last dialog has left.
+    dialog_lock: Mutex<Option<EventStream>>,
     interrupted: Notify,
     /// Canceled when no more dialogs are to be shown.
     dismissed: CancellationToken,
@@ -157,11 +158,12 @@ impl Terminal {
     ) -> Result<D::Output, NoAnswer> {
         let dismissed = self.current.lock().clone();
         // One dialog at a time: two questions at once could not be told apart.
-        let floor = self.dialog_lock.lock().await;
-        // Created before anything is read. The thread of a stream that was just dropped is woken to
-        // give back the reader, which a new stream needs; a read in between can take that wake-up,
-        // and then the new stream waits for a key.
-        let mut events = EventStream::new();
+        let mut floor = self.dialog_lock.lock().await;
+        // The stream of the last dialog is used again. The thread of one that was just dropped is woken to
+        // give back the reader, which a new stream needs; a read in between can take that wake-up, and then
+        // the new stream sees no key before the next one. For the same reason it is created before
+        // anything is read.
+        let mut events = floor.take().unwrap_or_default();
         let mut stage = RawTerminal::enter(self.color).map_err(|_| NoAnswer)?;
         if output == OutputPolicy::HoldBack {
             discard_early_keys(&mut events).await;
@@ -189,7 +191,8 @@ impl Terminal {
             match Key::from_event(event) {
                 Some(Key::Interrupt) if dialog.handle_interrupt() => {}
                 Some(Key::Interrupt) => {
-                    drop((events, stage, floor));
+                    *floor = Some(events);
+                    drop((stage, floor));
                     self.interrupted.notify_one();
                     // The call is about to be canceled, and no answer must be sent before that.
                     dismissed.cancelled().await;
@@ -209,7 +212,10 @@ impl Terminal {
                 None => {}
             }
         };
-        drop(events);
+        // Unless the last key has ended the dialog, a key wakes this task, and not the one that asks next.
+        if answer.is_ok() {
+            *floor = Some(events);
+        }
         drop(stage);
         answer
     }

@@ -173,8 +173,7 @@ async fn news_of_the_server_appear_above_the_line() {
             TEST_TIMEOUT,
         )
         .await;
-    let screen = person.sees("rope is wet");
-    assert!(screen.contains("rope is wet\\u{1b}[2J\nrope> half a li"), "{screen}");
+    person.sees("rope is wet\\u{1b}[2J\nrope> half a li");
     server.edit(|script| script.tool("splice"));
     server.wait_until(|server| server.announce_tools() > 0, TEST_TIMEOUT).await;
     person.sees("note: `rope`: tools changed: +splice\nrope> half a li");
@@ -250,7 +249,7 @@ async fn servers_are_chosen_by_name() {
     person.presses("exit\r");
     let end = person.leaves();
     assert_eq!(
-        end.stdout, "3\n{\"a\":\"1\"}\ndead\t\nrope\tconnected\nwire\tconnected, in use\n4\n",
+        end.stdout, "3\n{\"a\":\"1\"}\ndead\nrope\tconnected\nwire\tconnected, in use\n4\n",
         "{}",
         end.screen
     );
@@ -329,4 +328,18 @@ async fn a_recovery_in_mid_call_is_one_line() {
     let json = run(&["--json"]);
     assert!(json.starts_with("exit: 0\n") && json.ends_with("--- stderr\n---"), "{json}");
     assert_eq!(server.executions("add"), 3);
+}
+
+/// What is typed while a call runs is the next line, with its Enter.
+#[tokio::test]
+async fn a_line_typed_ahead_is_run() {
+    let (context, server) = configured(script()).await;
+    let mut person = at_prompt(&context);
+    person.presses("slow ms=500\r");
+    server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    person.presses("add a=1 b=2\r");
+    server.wait_for(|received| received.tool() == Some("add"), TEST_TIMEOUT).await;
+    person.sees("rope> add a=1 b=2\nrope>");
+    person.presses(CTRL_D);
+    assert!(person.leaves().stdout.ends_with("\n3\n"));
 }

@@ -124,7 +124,9 @@ impl StatelessHosts {
             return request.request.respond(Err(&error_response::view_removed(view))).await;
         }
         if self.has_to_tell_roots(&request) {
-            return request.request.respond(Err(&error_response::handshake_required())).await;
+            let why =
+                "a view depends on the roots of the host, which can only be asked for after `initialize`";
+            return request.request.respond(Err(&error_response::handshake_required(why))).await;
         }
         match find_retry(&request) {
             Ok(None) => {}

@@ -3,18 +3,20 @@
 //! nothing of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline::config::Exposure;
-use bowline::{Builder, Client, Server};
+use bowline::types::method;
+use bowline::{Builder, Client, RpcError, Server};
 use bowline_server::{HostLink, StatelessRequest};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::stateless::StatelessRelay;
-use super::{FLUSH_TIMEOUT, Relay};
+use super::{FLUSH_TIMEOUT, Relay, exposed};
 use crate::catalog::Naming;
+use crate::error_response;
 use crate::gateway::{Gateway, StatelessHosts};
 
 /// What serves the requests of a host of 2026-07-28.
@@ -32,6 +34,8 @@ pub(super) struct ServedHost {
     hosts: Mutex<Option<StatelessHosts>>,
     /// Closes what a host has left that uses the handshake.
     closing: TaskTracker,
+    /// Whether the host was told to use the handshake.
+    was_refused: AtomicBool,
 }
 
 impl ModernHost {
@@ -45,14 +49,18 @@ impl ModernHost {
             relay,
             hosts: Mutex::default(),
             closing: TaskTracker::new(),
+            was_refused: AtomicBool::new(false),
         })))
     }
 
     /// Serves a request in its own task, which ends when the host cancels the request.
-    pub(super) fn serve(&self, request: StatelessRequest) {
+    pub(super) async fn serve(&self, request: StatelessRequest) {
         match self {
             Self::Relayed(relay) => relay.serve(request),
-            Self::Served(host) => host.hosts().serve(request),
+            Self::Served(host) => match host.refuse(&request) {
+                Some(error) => request.request.respond(Err(&error)).await,
+                None => host.hosts().serve(request),
+            },
         }
     }
 
@@ -102,6 +110,22 @@ impl ModernHost {
 }
 
 impl ServedHost {
+    /// Refuses what is not exposed, and the probe of a host that has roots: a server may ask for them at any time, which
+    /// only a session can pass on. Such a host knows the handshake, which is as old as roots are; one that probes again
+    /// does not, and is served.
+    fn refuse(&self, request: &StatelessRequest) -> Option<RpcError> {
+        let has_roots =
+            || request.client.client_capabilities.member("roots").is_some_and(|it| it.is_object());
+        if *request.method == *method::DISCOVER
+            && has_roots()
+            && !self.was_refused.swap(true, Ordering::Relaxed)
+        {
+            let why = "a server asks for roots at any time, which is only possible after `initialize`";
+            return Some(error_response::handshake_required(why));
+        }
+        exposed::refuse(&self.relay.server.exposure, &request.method, request.params.as_ref())
+    }
+
     fn hosts(&self) -> StatelessHosts {
         let mut hosts = self.hosts.lock();
         let hosts = hosts.get_or_insert_with(|| {
@@ -121,11 +145,12 @@ impl ServedHost {
 }
 
 /// The gateway in front of the server of a relay. What only a gateway with many servers does is switched off, as for
-/// hosts that use the handshake: nothing of the server is hidden, and it is not stopped while the host is there.
+/// hosts that use the handshake: nothing is renamed, and the server is not stopped while the host is there.
 fn gateway_of(relay: &Relay) -> Gateway {
     let mut server = relay.server.clone();
     server.enabled = true;
-    server.exposure = Exposure::default();
+    server.exposure.tool_names.clear();
+    server.exposure.tool_descriptions.clear();
     server.idle_stop = None;
     let (observer, on_denied) = (Arc::clone(&relay.observer), Arc::clone(&relay.on_denied));
     let login_command = relay.login_command.clone();

@@ -82,8 +82,9 @@ async fn gw_14_nothing_of_the_server_is_changed() {
     for script in [odd_script().legacy(), odd_script().modern(), odd_script().http_sse()] {
         let context = Context::new();
         let server = script.run().await;
-        // What a gateway would hide is not hidden here.
-        let entry = format!("[servers.odd]\nurl = '{}'\ndisabled_tools = ['a.*']\n", server.url());
+        // What a gateway would rename is not renamed here.
+        let entry =
+            format!("[servers.odd]\nurl = '{}'\ntool_names = {{ counter = 'count' }}\n", server.url());
         context.user_config(&entry);
         let mut modern = connect(&context, "odd", &[]);
         let mut legacy = Host::start_initialized(context.bowline(["connect", "odd"])).await;
@@ -116,6 +117,43 @@ async fn gw_14_nothing_of_the_server_is_changed() {
             assert_eq!(host.close().await.status.code(), Some(0));
         }
     }
+}
+
+/// What the entry or an option hides is hidden, and cannot be called.
+#[tokio::test]
+async fn hidden_tools_are_hidden_without_a_session() {
+    let context = Context::new();
+    let server = odd_script().legacy().run().await;
+    let mut host = connect(&context, &server.url(), &["--ignore-tool", "a.*"]);
+    let listed = result(&mut host, "tools/list", json!({})).await["tools"].clone();
+    let names = listed.as_array().expect("a list").iter().map(|tool| tool["name"].as_str().unwrap());
+    assert_eq!(names.filter(|name| *name == "a.read").count(), 0);
+    assert_eq!(listed.as_array().map(Vec::len), Some(6));
+    let refused = call(&mut host, "a.read").await;
+    assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(refused["error"]["message"], "Unknown tool: a.read");
+    assert_eq!(server.executions("a.read"), 0);
+}
+
+/// A host that has roots is brought into a session, since only there a server can ask for them at any time. One that
+/// knows no handshake asks again, and is served.
+#[tokio::test]
+async fn a_host_with_roots_is_brought_into_a_session() {
+    let context = Context::new();
+    let server = odd_script().legacy().run().await;
+    let mut probe = with_meta(json!({}));
+    probe["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
+    let mut host = connect(&context, &server.url(), &[]);
+    let refused = host.request("server/discover", probe.clone()).await;
+    assert_eq!(refused["error"]["code"], -32022);
+    assert!(refused["error"]["data"]["supported"].to_string().contains("2025-11-25"), "{refused}");
+    assert!(host.initialize().await["result"].is_object());
+    assert_eq!(server.initialize_count(), 1, "the probe has opened nothing");
+
+    let mut host = connect(&context, &server.url(), &[]);
+    assert_eq!(host.request("server/discover", probe.clone()).await["error"]["code"], -32022);
+    let offer = host.request("server/discover", probe).await;
+    assert_eq!(offer["result"]["supportedVersions"], json!(["2026-07-28"]), "{offer}");
 }
 
 async fn list_pages(host: &mut Host, method: &str, member: &str) -> Value {

@@ -1,0 +1,157 @@
+//! Command lines that cannot be used.
+
+use crate::context::{Context, snapshot};
+
+#[test]
+fn the_server_is_missing() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["prompts"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: SERVER is missing: a configured name or a URL, or end with `-- COMMAND`
+
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "files"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: TOOL is missing: `bowline tools` lists a server's tools
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "add", "a=1"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: TOOL is missing: `a=1` looks like an argument
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+}
+
+#[test]
+fn one_server_too_many() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["prompts", "npx", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected `server`: to start a server, write `-- npx server …`
+
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["prompts", "files", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected `files`: SERVER is left out when a command is given after `--`
+
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "http://h/mcp", "add", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: both a URL and a command are given: which is the server?
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "files", "add", "a=1", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `add` is not key=value: SERVER is left out when a command is given after `--`
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+}
+
+#[test]
+fn a_url_that_cannot_be_used_is_not_repeated() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "https://me:tk-secret-password@h/"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the URL cannot be used: the URL contains credentials
+
+    hint: send them as a header, such as `Authorization`, with the value in an environment variable
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "ftp://h/"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the URL cannot be used: the URL must begin with http:// or https://
+
+    hint: for example "https://mcp.example.com/mcp"
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["tools", "localhost:3000/mcp"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `localhost:3000/mcp` is configured
+
+    hint: for a URL, write http://localhost:3000/mcp or https://localhost:3000/mcp
+    ---
+    ");
+}
+
+#[test]
+fn arguments_that_are_none() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "a:=x"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `a` is not JSON: expected value at line 1 column 1
+
+    hint: for text, write a=…
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--args", "[1]"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: arguments must be a JSON object
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "--timeout", "soon", "http://h/"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: invalid value 'soon' for '--timeout <TIME>': not a length of time; for example 20s, 500ms or 2m
+
+    For more information, try '--help'.
+    ---
+    ");
+}
+
+#[test]
+fn mistakes_as_json() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["prompts", "--json"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    {"error":{"exit_code":2,"hint":"write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`","kind":"usage","message":"SERVER is missing: a configured name or a URL, or end with `-- COMMAND`"}}
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["tolls", "--json"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    {"error":{"exit_code":2,"hint":"a similar subcommand exists: 'tools'","kind":"usage","message":"unrecognized subcommand 'tolls'"}}
+    ---
+    "#);
+}
