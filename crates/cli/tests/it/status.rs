@@ -285,7 +285,7 @@ fn help_of_status() {
     snapshot!(own("watch"), @"
     exit: 0
     --- stdout
-    Print what happens to servers as it happens, and run their hooks
+    Print events of servers as they happen, and run their hooks
 
     Usage: bowline watch [OPTIONS] [SERVER]...
 
@@ -295,6 +295,12 @@ fn help_of_status() {
     Options:
           --notifications  Print notifications of the servers as well
       -h, --help           Print help (see more with '--help')
+
+    Connection options:
+          --transport <WHICH>  Which transport to use for a server with a URL [possible values: auto,
+                               http, sse]
+          --ca-file <PATH>     Trust the certificate authorities in this PEM file as well, for a server
+                               with a URL
     ");
     snapshot!(own("ps"), @"
     exit: 0

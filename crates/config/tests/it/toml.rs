@@ -209,6 +209,7 @@ protocol = "moden"
 enabled = "yes"
 "#;
     let expected = r#"c.toml:1:10: servers."bad name": a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`
+  hint: rename it; `bowline import` takes over servers of hosts under valid names
 c.toml:2:11: servers."bad name".command: environment variable `NOPE` is not set
   hint: set it, or give a default: `${NOPE:-value}`
 c.toml:2:11: servers."bad name".command: cannot read the file `gone`: no such file

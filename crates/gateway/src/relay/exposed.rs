@@ -26,11 +26,13 @@ pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -
 
 /// Leaves out of a page of a list what is not exposed.
 pub(super) fn filter_page(exposure: &Exposure, method: &str, page: Json) -> Json {
+    let hides_tools = exposure.enabled_tools.is_some() || !exposure.disabled_tools.is_empty();
     let (member, is_exposed): (_, &dyn Fn(&Json) -> bool) = match method {
-        method::TOOLS_LIST => ("tools", &|tool: &Json| exposes_tool(exposure, tool)),
-        method::PROMPTS_LIST => ("prompts", &|_: &Json| exposure.prompts),
-        method::RESOURCES_LIST => ("resources", &|_: &Json| exposure.resources),
-        method::TEMPLATES_LIST => ("resourceTemplates", &|_: &Json| exposure.resources),
+        method::TOOLS_LIST if hides_tools => ("tools", &|tool: &Json| exposes_tool(exposure, tool)),
+        method::PROMPTS_LIST if !exposure.prompts => ("prompts", &|_: &Json| false),
+        method::RESOURCES_LIST if !exposure.resources => ("resources", &|_: &Json| false),
+        method::TEMPLATES_LIST if !exposure.resources => ("resourceTemplates", &|_: &Json| false),
+        // Nothing is hidden, so that nothing is changed, not even what is malformed.
         _ => return page,
     };
     let Some(items) = page.member(member).and_then(|items| items.decode::<Vec<Json>>().ok()) else {
