@@ -231,7 +231,7 @@ async fn a_program_that_cannot_be_started_is_an_error() {
 
 /// A server that ends during a call that may have effects is not asked twice.
 #[tokio::test]
-async fn a_call_that_may_have_been_executed_is_labelled() {
+async fn a_call_that_may_have_been_executed_is_labeled() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("counter").stdio().await;
     let mut host = Host::start(context.bowline_with(&["connect"], &server.command()));
