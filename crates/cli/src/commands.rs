@@ -54,7 +54,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Logs(args) => logs::run(args, settings).await,
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
-        Verb::Connect(args) => connect::run(args, settings).await,
+        Verb::Connect(args) => Box::pin(connect::run(args, settings)).await,
         Verb::Serve(args) => serve::run(args, settings).await,
         Verb::Login(args) => login::run(args, settings).await,
         Verb::Logout(args) => logout::run(args, settings).await,

@@ -305,7 +305,7 @@ fn help_of_status() {
     snapshot!(own("ps"), @"
     exit: 0
     --- stdout
-    List the processes of servers that were started, with their memory
+    List the processes of started servers, with their memory
 
     Usage: bowline ps [OPTIONS]
 
