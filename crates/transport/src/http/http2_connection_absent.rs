@@ -34,9 +34,9 @@ impl Http2Sender {
 pub(super) struct Http2Driver(Infallible);
 
 impl Future for Http2Driver {
-    type Output = ();
+    type Output = hyper::Result<()>;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<hyper::Result<()>> {
         match self.0 {}
     }
 }
