@@ -36,15 +36,15 @@ impl Default for Args {
     /// Short, because everyone who runs all checks waits for it: it mostly replays the saved
     /// inputs.
     fn default() -> Self {
-        Self { targets: Vec::new(), minutes: 3.0 / 60.0, jobs: 1 }
+        Self { targets: Vec::new(), minutes: 3.0 / 60.0, jobs: 2 }
     }
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     ensure!(args.minutes > 0.0 && args.minutes.is_finite(), "--minutes is to be a positive number");
     let chosen = choose(all_targets(workspace)?, &args.targets)?;
-    let programs = build(workspace)?;
     let time = Duration::from_secs_f64((args.minutes * 60.0).max(1.0));
+    let programs = build(workspace, time)?;
     eprintln!("{} targets, {} s each, {} at a time", chosen.len(), time.as_secs(), args.jobs);
 
     let waiting = Mutex::new(VecDeque::from(chosen));
@@ -88,7 +88,7 @@ fn choose(all: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
 }
 
 /// Builds all targets; returns the folder that they are in.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
+fn build(workspace: &Workspace, time: Duration) -> Result<PathBuf> {
     let host = shell::host_triple(workspace)?;
     let folder = workspace.root().join("target/fuzz");
     let mut cargo = shell::cargo(workspace);
@@ -96,9 +96,16 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     // With an explicit target, the flags do not apply to build scripts and macros.
     cargo.args(["--target", &host, "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", RUSTFLAGS.join(" "));
+    // Programs that run for seconds are not worth minutes of optimization.
+    if time < MIN_OPTIMIZED_TIME {
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    }
     shell::run(&mut cargo).context("libFuzzer is built from source, which takes a C++ compiler")?;
     Ok(folder.join(host).join("release"))
 }
+
+/// How long each target has to run at least to be optimized.
+const MIN_OPTIMIZED_TIME: Duration = Duration::from_secs(30);
 
 /// Runs one target: first with the saved inputs, then with new ones.
 fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> Result<()> {
