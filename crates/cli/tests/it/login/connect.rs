@@ -65,7 +65,7 @@ async fn a_registered_client_is_used_by_the_options_of_mcp_remote() {
     host.close().await;
 }
 
-/// The same for a host of 2026-07-28, whose probe and lists say why there is nothing.
+/// A host of 2026-07-28 reads in the answers to its probe and its lists why there is nothing, and picks up the login too.
 #[tokio::test]
 async fn a_login_in_another_process_is_picked_up_without_a_session() {
     let site = LoginSite::new().await;
