@@ -42,6 +42,8 @@ pub(crate) struct StatelessHosts {
     parking: Arc<CallParking>,
     /// A token is held by each request.
     requests: TaskTracker,
+    /// A token is held by each call, from its begin until it has ended or was canceled on its server.
+    calls: TaskTracker,
     /// Canceled when subscriptions are to end.
     stopping: CancellationToken,
     /// A token is held by each subscription.
@@ -62,6 +64,7 @@ impl StatelessHosts {
             upstreams,
             parking,
             requests: TaskTracker::new(),
+            calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
             subscriptions: TaskTracker::new(),
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
@@ -100,6 +103,9 @@ impl StatelessHosts {
         self.requests.close();
         self.requests.wait().await;
         self.parking.close();
+        // A call that was dropped is canceled by its task, a moment later, over a connection that is open.
+        self.calls.close();
+        self.calls.wait().await;
         self.upstreams.close().await;
     }
 
@@ -200,6 +206,7 @@ impl StatelessHosts {
             params,
             log_level: client.log_level,
             memory,
+            token: self.calls.token(),
         };
         let host = HostRequest { method, params: sent, client, audience };
         self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;

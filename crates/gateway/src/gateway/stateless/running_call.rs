@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::super::Shared;
 use super::super::questions::{CallQuestions, MAX_OPEN_QUESTIONS, Question};
@@ -63,6 +64,8 @@ pub(super) struct CallStart {
     /// The least severe log messages that the host wants. `None`: it wants none.
     pub(super) log_level: Option<LogLevel>,
     pub(super) memory: BodyMemory,
+    /// Held until the call has ended or was canceled.
+    pub(super) token: TaskTrackerToken,
 }
 
 /// What a call has come to.
@@ -86,7 +89,7 @@ const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 impl RunningCall {
     /// Starts a call.
     pub(super) fn spawn(start: CallStart) -> Self {
-        let CallStart { gateway, lease, tasks, routed, method, params, log_level, memory } = start;
+        let CallStart { gateway, lease, tasks, routed, method, params, log_level, memory, token } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
         let current = Arc::<CurrentRequest>::default();
         let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level, tasks };
@@ -94,7 +97,7 @@ impl RunningCall {
         let result = tokio::spawn(async move {
             let context = CallContext { gateway: &gateway, upstreams: &lease, method: &method };
             let answer = routed.answer(context, &origin, params).await;
-            drop(memory);
+            drop((memory, token));
             answer
         });
         let result = AbortOnDropHandle::new(result);

@@ -181,6 +181,8 @@ async fn servers_that_keep_nothing_for_a_host_are_shared_once_that_is_known() {
         result_text(&host.call_tool(1, "counter", json!({})).await);
         hosts.push(host);
     }
+    // The lists are known by then, so a host does not wait for its own connection to the last server.
+    writing.wait_until(|writing| writing.initialize_count() == 4, TEST_TIMEOUT).await;
     // The first session has its own connection; then it is known what kind of server it is.
     assert_eq!((reading.initialize_count(), writing.initialize_count()), (2, 4));
 }
