@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_proto::fault::{Cause, Execution, Fault};
-use bowline_proto::wire::RpcError;
+use bowline_proto::wire::{RpcError, ShortenedText};
 
 use crate::report::{CallReport, Outcome};
 
@@ -197,7 +197,9 @@ impl fmt::Display for Error {
             ErrorKind::LayerRefused(reason) => {
                 write!(f, "{server}: {method}: refused by this side: {reason}")
             }
-            ErrorKind::ToolError(text) => write!(f, "{server}: {method}: the tool failed: {text}"),
+            ErrorKind::ToolError(text) => {
+                write!(f, "{server}: {method}: the tool failed: {}", ShortenedText(text))
+            }
             ErrorKind::Cancelled => write!(f, "{server}: {method}: the call was canceled"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
             ErrorKind::Usage(what) | ErrorKind::NotGranted(what) => write!(f, "{server}: {method}: {what}"),
@@ -246,6 +248,16 @@ mod tests {
 
     fn error(kind: ErrorKind) -> Error {
         Error::new(kind, &Arc::from("docs"), "tools/call")
+    }
+
+    /// What a server says is part of the message, however long it is; the whole is in the kind.
+    #[test]
+    fn text_of_servers_is_shortened() {
+        let said = "ü".repeat(5_000_000);
+        let shown = format!("docs: tools/call: {}… (code -32000)", "ü".repeat(2_000));
+        assert_eq!(error(ErrorKind::Server(RpcError::new(-32000, &*said))).to_string(), shown);
+        let shown = format!("docs: tools/call: the tool failed: {}…", "ü".repeat(2_000));
+        assert_eq!(error(ErrorKind::ToolError(said)).to_string(), shown);
     }
 
     /// For each cause, exactly the questions that it answers are true.

@@ -22,6 +22,7 @@ pub use body::find_error;
 pub use id::Id;
 pub use json::Json;
 pub use message::{
-    Defect, MalformedMessage, Message, ParseResult, RpcError, parse, parse_from_host, parse_one,
+    Defect, MAX_SHOWN_CHARS, MalformedMessage, Message, ParseResult, RpcError, ShortenedText, parse,
+    parse_from_host, parse_one,
 };
 pub use names::{code, extension, meta, method};

@@ -67,9 +67,27 @@ impl RpcError {
 
 impl std::error::Error for RpcError {}
 
+/// Shows at most [`MAX_SHOWN_CHARS`] characters of the message.
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {})", self.message, self.code)
+        write!(f, "{} (code {})", ShortenedText(&self.message), self.code)
+    }
+}
+
+/// Shows the beginning of untrusted text, which may be as long as a message: what is shown ends up
+/// in logs, and in the messages of further errors.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortenedText<'a>(pub &'a str);
+
+/// Number of characters that [`ShortenedText`] shows.
+pub const MAX_SHOWN_CHARS: usize = 2_000;
+
+impl fmt::Display for ShortenedText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(MAX_SHOWN_CHARS) {
+            Some((end, _)) => write!(f, "{}…", &self.0[..end]),
+            None => f.write_str(self.0),
+        }
     }
 }
 
