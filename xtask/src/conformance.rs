@@ -10,9 +10,9 @@ mod report;
 mod scenario;
 mod verdict;
 
-use std::{path::Path, sync::Mutex, thread};
+use std::{sync::Mutex, thread};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use self::{expected::Expectations, plan::Run, report::Row, scenario::Harness, verdict::Verdict};
 use crate::{glob, shell, tools::NodePeers, workspace::Workspace};
@@ -59,11 +59,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 /// Builds the client under test; returns the command that starts it.
 fn build_client(workspace: &Workspace) -> Result<String> {
-    let mut cargo = shell::cargo(workspace);
-    shell::run(cargo.args(["build", "--package", "bowline-conformance", "--bin", "conformance-client"]))?;
-    let metadata = shell::cargo_metadata(workspace)?;
-    let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
-    let binary = Path::new(target).join("debug/conformance-client");
+    let binary = shell::build_program(workspace, "conformance-client")?;
     // The suite splits the command at spaces, so a path below the root is given relative to it.
     let command = workspace.show(&binary);
     if command.contains(' ') {

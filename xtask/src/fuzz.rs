@@ -98,7 +98,7 @@ fn build(workspace: &Workspace, time: Duration) -> Result<PathBuf> {
     cargo.env("RUSTFLAGS", RUSTFLAGS.join(" "));
     // Programs that run for seconds are not worth minutes of optimization.
     if time < MIN_OPTIMIZED_TIME {
-        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     }
     shell::run(&mut cargo).context("libFuzzer is built from source, which takes a C++ compiler")?;
     Ok(folder.join(host).join("release"))

@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsStr,
     fmt::Write as _,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
@@ -39,6 +40,17 @@ pub(crate) fn cargo_metadata(workspace: &Workspace) -> Result<serde_json::Value>
     let mut command = cargo(workspace);
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
     Ok(serde_json::from_str(&read(&mut command)?)?)
+}
+
+/// Builds a program of the workspace as the tests are built; returns its path.
+///
+/// By itself a package has fewer features of its dependencies than among all packages and their
+/// tests, and all of them would be compiled again. The example makes it such a build.
+pub(crate) fn build_program(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    run(cargo(workspace).args(["build", "--workspace", "--example", "ping", "--bin", name]))?;
+    let metadata = cargo_metadata(workspace)?;
+    let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
+    Ok(Path::new(target).join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Returns the platform that cargo builds for by default.

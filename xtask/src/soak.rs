@@ -1,5 +1,7 @@
 //! `cargo xtask soak`: runs the soak test, random faults under load.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{shell, workspace::Workspace};
@@ -18,5 +20,6 @@ pub(crate) fn run_all(workspace: &Workspace) -> Result<()> {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    shell::run(shell::cargo(workspace).args(["run", "--package", "bowline-soak", "--"]).args(&args.args))
+    let program = shell::build_program(workspace, "bowline-soak")?;
+    shell::run(Command::new(program).args(&args.args).current_dir(workspace.root()))
 }

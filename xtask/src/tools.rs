@@ -9,7 +9,10 @@ mod node;
 mod python;
 mod stamp;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
 use anyhow::Result;
 
@@ -125,10 +128,16 @@ pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'stati
 
 /// Installs everything that `cargo xtask test` talks to or checks with.
 pub(crate) fn install_test_tools(workspace: &Workspace) -> Result<()> {
-    for (variable, path) in ensure_interop_peers(workspace)? {
+    // One is compiled, the others are downloaded: together they take as long as the slower.
+    let (cargo_deny, peers) = thread::scope(|scope| {
+        let compiling = scope.spawn(|| CARGO_DENY.ensure(workspace));
+        let peers = ensure_interop_peers(workspace);
+        (compiling.join().expect("it does not panic"), peers)
+    });
+    for (variable, path) in peers? {
         println!("{variable:<24}{}", workspace.show(&path));
     }
-    for (name, path) in [("cargo-deny", CARGO_DENY.ensure(workspace)?), ("typos", ensure_typos(workspace)?)] {
+    for (name, path) in [("cargo-deny", cargo_deny?), ("typos", ensure_typos(workspace)?)] {
         println!("{name:<24}{}", workspace.show(&path));
     }
     Ok(())
