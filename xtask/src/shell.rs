@@ -50,7 +50,7 @@ pub(crate) fn build_program(workspace: &Workspace, name: &str) -> Result<PathBuf
     run(cargo(workspace).args(["build", "--workspace", "--example", "ping", "--bin", name]))?;
     let metadata = cargo_metadata(workspace)?;
     let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
-    Ok(Path::new(target).join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
+    Ok(Path::new(target).join("debug").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
 /// Returns the platform that cargo builds for by default.
