@@ -246,9 +246,7 @@ impl Relay {
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
-            () = stop => if let Some(modern) = &session.modern {
-                modern.give_up(&session.link).await;
-            },
+            () = stop => session.give_up_requests().await,
         }
         session.shut_down().await;
     }
@@ -335,6 +333,15 @@ impl HostSession {
         let upstream = Upstream::open(&self.relay, &self.link, request)?;
         *self.upstream.lock() = Some(Arc::clone(&upstream));
         Ok(upstream)
+    }
+
+    /// Answers everything that is open, since the process was asked to end: who sends a signal may still read, and must
+    /// not wait for what will not come.
+    async fn give_up_requests(&self) {
+        if let Some(modern) = &self.modern {
+            modern.end_subscriptions().await;
+        }
+        self.link.give_up_requests(FLUSH_TIMEOUT).await;
     }
 
     async fn shut_down(&self) {

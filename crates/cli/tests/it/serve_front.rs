@@ -57,6 +57,28 @@ async fn hosts_with_the_same_configuration_share_a_daemon() {
     assert_eq!((exit.status.code(), &*exit.stderr), (Some(0), ""));
 }
 
+/// A host that sends a signal may still read: what is open is answered, and canceled on its server.
+#[tokio::test]
+async fn a_signal_answers_what_is_open() {
+    use rustix::process::{Signal, kill_process};
+
+    for signal in [Signal::TERM, Signal::INT] {
+        let context = Context::new();
+        let web = testkit::server().legacy().tool("slow").run().await;
+        context.user_config(&http_entry("web", &web));
+        let _daemons = Daemons::of(&context);
+        let mut host = start(&context, &[]).await;
+        let open = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+        kill_process(to_pid(host.id()), signal).unwrap();
+        let answer = host.wait_for_response(open).await;
+        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+        assert_eq!(host.wait().await.status.code(), Some(0));
+        web.wait_until(|web| web.cancellations().len() == 1, TEST_TIMEOUT).await;
+    }
+}
+
 #[tokio::test]
 async fn twenty_hosts_that_start_at_once_start_one_daemon() {
     let context = Context::new();

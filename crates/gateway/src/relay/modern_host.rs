@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline::types::method;
 use bowline::{Builder, Client, RpcError, Server};
-use bowline_server::{HostLink, StatelessRequest};
+use bowline_server::StatelessRequest;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -67,19 +67,8 @@ impl ModernHost {
     /// Ends all subscriptions of the host with a result.
     pub(super) async fn end_subscriptions(&self) {
         match self {
-            Self::Relayed(relay) => relay.end_subscriptions(),
+            Self::Relayed(relay) => relay.end_subscriptions().await,
             Self::Served(host) => host.end_subscriptions().await,
-        }
-    }
-
-    /// Answers everything that is open, since the process was asked to end: who sends a signal may still read, and must
-    /// not wait for what will not come.
-    pub(super) async fn give_up(&self, link: &HostLink) {
-        if let Self::Served(host) = self
-            && host.hosts.lock().is_some()
-        {
-            host.end_subscriptions().await;
-            link.give_up_requests(FLUSH_TIMEOUT).await;
         }
     }
 

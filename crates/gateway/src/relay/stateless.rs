@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use ring::rand::{self, SystemRandom};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::{ReachabilityObserver, Relay};
+use super::{FLUSH_TIMEOUT, ReachabilityObserver, Relay};
 use crate::error_response::{self, ConnectionState};
 use exchange::{Exchange, Received, RequestBody, ResponseReader};
 
@@ -42,6 +42,8 @@ struct Shared {
     on_reachability: ReachabilityObserver,
     /// Canceled when subscriptions are to end.
     stopping: CancellationToken,
+    /// A token is held by each subscription.
+    subscriptions: TaskTracker,
     /// Shows the gateway that the host is there. Set by its first request.
     presence: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -74,6 +76,7 @@ impl StatelessRelay {
             timeout: relay.server.timeouts.max,
             on_reachability,
             stopping: CancellationToken::new(),
+            subscriptions: TaskTracker::new(),
             presence: Mutex::default(),
         })))
     }
@@ -84,6 +87,7 @@ impl StatelessRelay {
         let relay = self.clone();
         request.spawn(|request| async move {
             if *request.method == *method::LISTEN {
+                let _subscription = relay.0.subscriptions.token();
                 return Box::pin(relay.relay_subscription(request)).await;
             }
             let answer = tokio::select! {
@@ -96,8 +100,12 @@ impl StatelessRelay {
     }
 
     /// Ends all subscriptions of the host with a result.
-    pub(super) fn end_subscriptions(&self) {
+    pub(super) async fn end_subscriptions(&self) {
         self.0.stopping.cancel();
+        self.0.subscriptions.close();
+        if timeout(FLUSH_TIMEOUT, self.0.subscriptions.wait()).await.is_err() {
+            tracing::debug!("the host does not read that its subscriptions have ended");
+        }
     }
 
     /// Sends a request until it is answered, as far as it may be sent again.

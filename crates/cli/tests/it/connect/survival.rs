@@ -193,9 +193,13 @@ async fn signals_end_connect_in_good_order() {
         let context = Context::new();
         let server = testkit::server().legacy().tool("slow").run().await;
         let mut host = Host::start_initialized(context.bowline(["connect", &server.url()])).await;
-        host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        let open = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
         server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         kill_process(to_pid(host.id()), signal).expect("it is there");
+        // Who sends a signal may still read.
+        let answer = host.wait_for_response(open).await;
+        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
         let ended = host.wait().await;
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));

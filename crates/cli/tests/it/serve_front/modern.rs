@@ -1,14 +1,14 @@
 //! Hosts of 2026-07-28 on stdio, which have no session.
 
 use bowline_testkit::{self as testkit, HttpServer, ScriptedRequest, Tool};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use super::daemons::{Daemons, wait_until};
 use crate::connect::host::{
     Host, SUBSCRIPTION, TEST_TIMEOUT, modern_call, result_text, retry_with_city, with_meta,
 };
-use crate::context::Context;
+use crate::context::{Context, to_pid};
 use crate::status::http_entry;
 
 async fn server() -> HttpServer {
@@ -140,6 +140,26 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
     wait_until(|| daemons.all().iter().any(|daemon| *daemon != killed)).await;
     assert_eq!(result_text(&host.request("tools/call", modern_call("counter", json!({}))).await), "1");
     assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// A host that sends a signal may still read: its calls are answered with an error, its subscriptions with a
+/// result.
+#[tokio::test]
+async fn a_signal_answers_what_is_open() {
+    let (context, web) = configure().await;
+    let _daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]);
+    let subscription = host.listen(json!({"toolsListChanged": true})).await;
+    let call = host.send_request("tools/call", modern_call("slow", json!({"ms": 60_000}))).await;
+    web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    kill_process(to_pid(host.id()), Signal::TERM).unwrap();
+    let ended = host.wait_for_response(subscription).await;
+    assert_eq!(ended["result"]["resultType"], "complete", "{ended}");
+    let answer = host.wait_for_response(call).await;
+    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+    assert_eq!(host.wait().await.status.code(), Some(0));
+    web.wait_until(|web| web.cancellations().len() == 1, TEST_TIMEOUT).await;
 }
 
 /// SB-03, SB-05, ST-05: a subscription outlives the daemon, killed or asked to end. Everything may have
