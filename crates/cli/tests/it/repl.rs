@@ -185,6 +185,19 @@ async fn news_of_the_server_appear_above_the_line() {
     assert_eq!(person.leaves().stdout, "4\n");
 }
 
+/// Not every terminal says that something is pasted, and one read does not take all of it.
+#[tokio::test]
+async fn long_input_is_read_to_its_end() {
+    let (context, server) = configured(script()).await;
+    let mut person = at_prompt(&context);
+    let text = "q".repeat(5_000);
+    person.presses(&format!("echo text={text}\r"));
+    server.wait_for(|received| received.tool() == Some("echo"), TEST_TIMEOUT).await;
+    person.presses(CTRL_D);
+    assert_eq!(person.leaves().stdout, format!("{{\"text\":\"{text}\"}}\n"));
+    assert_eq!(server.executions("echo"), 1);
+}
+
 #[tokio::test]
 async fn a_session_survives_a_restart_of_the_server() {
     let (context, server) = configured(script()).await;
