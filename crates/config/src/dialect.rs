@@ -12,6 +12,7 @@ mod serve;
 mod transport;
 mod views;
 
+pub(crate) use auth::own_auth_key;
 pub(crate) use fields::Fields;
 pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
 pub use host_auth::split_plain_command;

@@ -2,12 +2,17 @@
 //! is written. No placeholder is filled and no environment is read, so inspecting a file gives
 //! nothing away.
 //!
-//! The whole tree is walked, not only the keys that have a meaning today: it is better to show too
-//! much.
+//! What would be started is what the decoded entries say, so that no spelling of a host escapes: see
+//! [`EntryMeanings`]. Beyond that the whole tree is walked, not only the keys that have a meaning
+//! today: it is better to show too much.
+
+mod meaning;
 
 use std::collections::BTreeSet;
 
+use self::meaning::EntryMeanings;
 use crate::check;
+use crate::dialect;
 use crate::placeholder::{Reference, find_references};
 use crate::problem::Problem;
 use crate::report::{Location, Report};
@@ -43,7 +48,7 @@ pub struct ServerOutline {
     pub name: String,
     /// `command`, if that is a string.
     pub command: Option<String>,
-    /// `url`, if that is a string.
+    /// `url` or a host's word for it, if that is a string.
     pub url: Option<String>,
 }
 
@@ -83,12 +88,14 @@ pub struct SettingOutline {
 /// Returns what `source` would do. Nothing is opened, filled in or checked beyond its syntax.
 pub fn outline(source: &Source) -> Outline {
     let mut report = Report::new(source);
-    let mut outline = Outline::default();
+    let mut walker = Walker { meanings: EntryMeanings::read(source), outline: Outline::default() };
     if let Some(root) = tree::read(source, &mut report) {
-        outline.servers = list_servers(&root.value);
-        outline.walk(&root.value, &Location::root(), Keys::Settings);
+        walker.outline.servers = list_servers(&root.value);
+        walker.walk(&root.value, &Location::root(), Keys::Settings);
     }
     let (problems, _) = report.finish();
+    let Walker { meanings, mut outline } = walker;
+    outline.programs.extend(meanings.programs.into_values());
     outline.problem = problems.into_iter().next();
     outline
 }
@@ -98,7 +105,16 @@ impl Outline {
     pub fn server(&self, name: &str) -> Option<&ServerOutline> {
         self.servers.iter().find(|server| server.name == name)
     }
+}
 
+/// Walks the tree of a file and collects its outline.
+struct Walker {
+    /// The decoded entries. What the walk meets is taken out, so that each is shown once.
+    meanings: EntryMeanings,
+    outline: Outline,
+}
+
+impl Walker {
     fn walk(&mut self, value: &Value, place: &Location, keys: Keys) {
         match value {
             Value::Table(fields) => self.walk_table(fields, place, keys),
@@ -117,55 +133,53 @@ impl Outline {
         // Names of servers are free, but the keys below them keep their meaning.
         let holds_servers = SERVER_TABLES.contains(&place.key.as_str());
         // Every parameter goes into the authorization URL, whatever its name.
-        let holds_params = place.key.ends_with(".auth.authorize_params");
+        let holds_params = AUTH_TABLES.iter().any(|table| {
+            place.key.strip_suffix(".authorize_params").is_some_and(|outer| outer.ends_with(*table))
+        });
+        let is_auth = AUTH_TABLES.iter().any(|table| place.key.ends_with(*table));
         // The file itself has tables and no settings.
         let is_file = place.key.is_empty();
-        let field = |name: &str| fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value);
-        let command = field("command").map(words).filter(|words| !words.is_empty());
-        if let Some(mut all) = command {
-            all.extend(field("args").map(words).unwrap_or_default());
-            let cwd = field("cwd").and_then(string);
-            let env = field("env").map(pairs).unwrap_or_default();
-            self.programs.push(ProgramOutline { key: place.key.clone(), words: all, env, cwd });
-        }
-        let headers = || field("headers").or(field("http_headers")).map(names).unwrap_or_default();
+        let program =
+            self.meanings.programs.remove(&place.key).or_else(|| written_program(fields, &place.key));
+        self.outline.programs.extend(program);
+        let headers = self.list_headers(fields, place);
         for (key, node) in fields {
             let place = place.join(&key.name, node.offset);
+            // Hosts spell some keys of a login differently.
+            let own_name = if is_auth { dialect::own_auth_key(&key.name) } else { None };
+            let own_name = own_name.unwrap_or(key.name.as_str());
             // Arguments and variables of a program are shown with the program.
-            let belongs_to_program = matches!(key.name.as_str(), "command" | "args" | "env");
-            let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
+            let belongs_to_program = matches!(own_name, "command" | "args" | "env");
             let mut is_setting = keys == Keys::Settings && (holds_params || !belongs_to_program) && !is_file;
-            if !program.is_empty() {
+            if let Some(program) = self.take_program(own_name, &node.value, &place.key) {
                 is_setting = false;
-                let (key, words) = (place.key.clone(), program);
-                self.programs.push(ProgramOutline { key, words, env: vec![], cwd: None });
+                self.outline.programs.push(program);
             } else if let Value::String(text) = &node.value {
-                if ENDPOINT_KEYS.contains(&key.name.as_str()) {
+                if ENDPOINT_KEYS.contains(&own_name) {
                     let (key, url) = (place.key.clone(), text.clone());
-                    self.endpoints.push(EndpointOutline { key, url, headers: headers() });
+                    self.outline.endpoints.push(EndpointOutline { key, url, headers: headers.clone() });
                     is_setting = false;
-                } else if !belongs_to_program
-                    && (LOGIN_URL_KEYS.contains(&key.name.as_str()) || text.contains("://"))
+                } else if !belongs_to_program && (LOGIN_URL_KEYS.contains(&own_name) || text.contains("://"))
                 {
                     let (key, url) = (place.key.clone(), text.clone());
-                    self.endpoints.push(EndpointOutline { key, url, headers: vec![] });
+                    self.outline.endpoints.push(EndpointOutline { key, url, headers: vec![] });
                     is_setting = false;
                 }
-                if FILE_KEYS.contains(&key.name.as_str()) {
-                    self.files.insert(text.clone());
+                if FILE_KEYS.contains(&own_name) {
+                    self.outline.files.insert(text.clone());
                 }
-                if key.name == KEY_ENV {
-                    self.variables.insert(text.clone());
+                if own_name == KEY_ENV {
+                    self.outline.variables.insert(text.clone());
                 }
-            } else if key.name == SERVER_ROOTS || place.key == ROOT_FOLDERS {
-                self.folders.extend(words(&node.value));
+            } else if own_name == SERVER_ROOTS || place.key == ROOT_FOLDERS {
+                self.outline.folders.extend(words(&node.value));
                 is_setting = false;
             }
             if is_setting
-                && (holds_params || !OMITTED_KEYS.contains(&key.name.as_str()))
+                && (holds_params || !OMITTED_KEYS.contains(&own_name))
                 && let Some(value) = scalar(&node.value)
             {
-                self.settings.push(SettingOutline { key: place.key.clone(), value });
+                self.outline.settings.push(SettingOutline { key: place.key.clone(), value });
             }
             let free =
                 keys == Keys::Names || (!holds_servers && FREE_NAME_TABLES.contains(&key.name.as_str()));
@@ -173,11 +187,36 @@ impl Outline {
         }
     }
 
+    /// Returns the program that a key names without a table of its own. One with a table is found when
+    /// that table is walked.
+    fn take_program(&mut self, name: &str, value: &Value, key: &str) -> Option<ProgramOutline> {
+        if matches!(value, Value::Table(_)) {
+            return None;
+        }
+        let written = || {
+            let words = if name == HEADERS_COMMAND { words(value) } else { vec![] };
+            (!words.is_empty()).then(|| ProgramOutline { key: key.to_owned(), words, env: vec![], cwd: None })
+        };
+        self.meanings.programs.remove(key).or_else(written)
+    }
+
+    /// Lists the names of the headers that are sent to the URL of a table, and records the variables
+    /// that their values are read from. A host can name such a variable without a placeholder.
+    fn list_headers(&mut self, fields: &[(Key, Node)], place: &Location) -> Vec<String> {
+        let Some(headers) = self.meanings.headers.remove(&place.key) else {
+            return field(fields, "headers").or(field(fields, "http_headers")).map(names).unwrap_or_default();
+        };
+        for (_, value) in &headers {
+            self.record_placeholders(value);
+        }
+        headers.into_iter().map(|(name, _)| name).collect()
+    }
+
     fn record_placeholders(&mut self, text: &str) {
         for asked in find_references(text) {
             match asked {
-                Reference::Variable(name) => self.variables.insert(name.to_owned()),
-                Reference::File(path) => self.files.insert(path.to_owned()),
+                Reference::Variable(name) => self.outline.variables.insert(name.to_owned()),
+                Reference::File(path) => self.outline.files.insert(path.to_owned()),
             };
         }
     }
@@ -199,15 +238,27 @@ fn list_servers(root: &Value) -> Vec<ServerOutline> {
     let named = all.filter(|(key, _)| check::name(&key.name).is_ok());
     named
         .map(|(key, node)| {
-            let field = |name: &str| {
-                entries(&node.value)
-                    .iter()
-                    .find(|(key, _)| key.name == name)
-                    .and_then(|(_, node)| string(&node.value))
-            };
-            ServerOutline { name: key.name.clone(), command: field("command"), url: field("url") }
+            let fields = entries(&node.value);
+            let text = |name: &&str| field(fields, name).and_then(string);
+            let (command, url) = (text(&"command"), SERVER_URL_KEYS.iter().find_map(text));
+            ServerOutline { name: key.name.clone(), command, url }
         })
         .collect()
+}
+
+/// Returns the program of a table that has a `command`, as it is written. Such a table may be one that
+/// is not used, or whose entry cannot be decoded.
+fn written_program(fields: &[(Key, Node)], key: &str) -> Option<ProgramOutline> {
+    let mut all = field(fields, "command").map(words).filter(|words| !words.is_empty())?;
+    all.extend(field(fields, "args").map(words).unwrap_or_default());
+    let cwd = field(fields, "cwd").and_then(string);
+    let env = field(fields, "env").map(pairs).unwrap_or_default();
+    Some(ProgramOutline { key: key.to_owned(), words: all, env, cwd })
+}
+
+/// Returns the value of the first field of that name.
+fn field<'a>(fields: &'a [(Key, Node)], name: &str) -> Option<&'a Value> {
+    fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value)
 }
 
 /// Returns the fields of a table; any other value has none.
@@ -250,6 +301,10 @@ fn pairs(value: &Value) -> Vec<(String, String)> {
 }
 
 const SERVER_TABLES: [&str; 2] = ["servers", "mcpServers"];
+/// How the keys of tables about a login end.
+const AUTH_TABLES: [&str; 2] = [".auth", ".oauth"];
+/// Keys of the URL of a server.
+const SERVER_URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 const HEADERS_COMMAND: &str = "headers_command";
 /// Names a variable without using a placeholder.
 const KEY_ENV: &str = "key_env";
@@ -306,6 +361,10 @@ mod tests {
 
     fn outline_of(text: &str) -> Outline {
         outline(&Source::new("bowline.toml", text))
+    }
+
+    fn outline_of_json(text: &str) -> Outline {
+        outline(&Source::new(".mcp.json", text))
     }
 
     #[test]
@@ -483,5 +542,116 @@ mod tests {
         let outline = outline_of("[servers.a]\ncommand = 'x'\n[[[");
         assert!(outline.problem.is_some() && outline.servers.is_empty() && outline.programs.is_empty());
         assert_eq!(outline_of("servers = 7\nhooks = 'x'"), Outline::default());
+    }
+
+    /// Each way in which a host's file can name a program.
+    #[test]
+    fn every_spelling_of_a_program_is_listed() {
+        for (fields, key, words) in [
+            (r#""command": "tool", "args": ["a b"]"#, "", &["tool", "a b"][..]),
+            (r#""command": "tool", "args": ["-p", 8080, true]"#, "", &["tool", "-p", "8080", "true"]),
+            (r#""command": 7, "args": null"#, "", &["7"]),
+            (r#""url": "u", "headers_command": "tool""#, ".headers_command", &["tool"]),
+            (r#""url": "u", "headers_command": ["tool", 1]"#, ".headers_command", &["tool", "1"]),
+            (r#""url": "u", "headers_command": {"command": "tool"}"#, ".headers_command", &["tool"]),
+            (r#""url": "u", "headersCommand": "tool""#, ".headersCommand", &["tool"]),
+            (r#""url": "u", "headersCommand": ["tool", "a"]"#, ".headersCommand", &["tool", "a"]),
+            (
+                r#""url": "u", "headersCommand": {"command": ["tool"], "args": [1]}"#,
+                ".headersCommand",
+                &["tool", "1"],
+            ),
+            (r#""url": "u", "headersHelper": "tool 'a b'""#, ".headersHelper", &["tool", "a b"]),
+            (r#""url": "u", "headersHelper": "a | b""#, ".headersHelper", &["sh", "-c", "a | b"]),
+            (r#""url": "u", "headers\u0048elper": "tool""#, ".headersHelper", &["tool"]),
+            (r#""url": "u", "auth": {"assertion": {"command": "tool"}}"#, ".auth.assertion", &["tool"]),
+            (
+                r#""url": "u", "oauth": {"assertion": {"command": ["tool", 1]}}"#,
+                ".oauth.assertion",
+                &["tool", "1"],
+            ),
+            (
+                r#""url": "u", "oauth": {"idp": {"id_token": {"command": ["tool", "a"]}}}"#,
+                ".oauth.idp.id_token",
+                &["tool", "a"],
+            ),
+            // No entry means this, but it is better to show too much.
+            (r#""command": ["tool", "a"]"#, "", &["tool", "a"]),
+            (r#""hooks": [{"command": "tool"}]"#, ".hooks[0]", &["tool"]),
+        ] {
+            for table in ["mcpServers", "servers"] {
+                let outline = outline_of_json(&format!(r#"{{"{table}": {{"a": {{{fields}}}}}}}"#));
+                let key = format!("{table}.a{key}");
+                let words = words.iter().map(ToString::to_string).collect();
+                let program = ProgramOutline { key, words, env: vec![], cwd: None };
+                assert_eq!(outline.programs, [program], "{fields}");
+                assert!(outline.settings.is_empty(), "{fields}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_of_a_host_is_listed_with_its_variables() {
+        let outline = outline_of_json(
+            r#"{"mcpServers": {
+                "a": {"command": "tool", "env": {"PORT": 8080, "DEBUG": true}, "cwd": "/tmp"},
+                "b": {"url": "u", "headersCommand": {"command": "tool", "env": {"N": 1}, "cwd": "/srv"}}
+            }}"#,
+        );
+        let started: Vec<(&str, Vec<&str>, Option<&str>)> = outline
+            .programs
+            .iter()
+            .map(|it| (&*it.key, it.env.iter().map(|(_, value)| value.as_str()).collect(), it.cwd.as_deref()))
+            .collect();
+        assert_eq!(
+            started,
+            [
+                ("mcpServers.a", vec!["8080", "true"], Some("/tmp")),
+                ("mcpServers.b.headersCommand", vec!["1"], Some("/srv")),
+            ]
+        );
+    }
+
+    /// An entry with two values for one key is not used, but neither value may be hidden.
+    #[test]
+    fn programs_of_repeated_keys_are_all_listed() {
+        let outline = outline_of_json(
+            r#"{"mcpServers": {"a": {"command": "one"}, "a": {"command": "two"}},
+                "servers": {"a": {"command": "three"}}, "mcpServers": {"b": {"command": "four"}}}"#,
+        );
+        let started: Vec<String> = outline.programs.iter().map(|it| it.words.join(" ")).collect();
+        assert_eq!(started, ["one", "two", "three", "four"]);
+    }
+
+    #[test]
+    fn variables_that_a_host_names_as_headers_are_listed() {
+        let outline = outline_of_json(
+            r#"{"mcpServers": {
+                "a": {"url": "u", "bearer_token_env_var": "FIRST"},
+                "b": {"serverUrl": "v", "headers": {"X": "${SECOND}"}, "env_http_headers": {"Y": "THIRD"}}
+            }}"#,
+        );
+        let variables: Vec<&str> = outline.variables.iter().map(String::as_str).collect();
+        assert_eq!(variables, ["FIRST", "SECOND", "THIRD"]);
+        let reached: Vec<(&str, String)> =
+            outline.endpoints.iter().map(|it| (&*it.url, it.headers.join(" "))).collect();
+        assert_eq!(reached, [("u", "Authorization".to_owned()), ("v", "X Y".to_owned())]);
+        assert_eq!(outline.server("b").unwrap().url.as_deref(), Some("v"));
+    }
+
+    #[test]
+    fn spellings_of_login_keys_are_understood() {
+        let outline = outline_of_json(
+            r#"{"mcpServers": {"a": {"url": "u", "oauth": {
+                "clientId": "me", "clientSecret": "s3cret", "callbackUrl": "${BACK}",
+                "authorize_params": {"type": "t"}}}}}"#,
+        );
+        let told: Vec<(&str, &str)> = outline.settings.iter().map(|it| (&*it.key, &*it.value)).collect();
+        assert_eq!(
+            told,
+            [("mcpServers.a.oauth.clientId", "me"), ("mcpServers.a.oauth.authorize_params.type", "t")]
+        );
+        let reached: Vec<&str> = outline.endpoints.iter().map(|it| &*it.url).collect();
+        assert_eq!(reached, ["u", "${BACK}"]);
     }
 }

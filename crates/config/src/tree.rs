@@ -8,6 +8,8 @@ use crate::problem::Problem;
 use crate::report::Report;
 use crate::source::{FileFormat, Source};
 
+pub use json::replace_lone_surrogates;
+
 /// A value and the offset it begins at.
 pub struct Node {
     /// The offset of its first byte, without a byte order mark.

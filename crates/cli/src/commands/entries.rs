@@ -48,7 +48,10 @@ pub(super) async fn take_turn(settings: &Settings) -> Outcome<Option<File>> {
     let path = folder.join("config.lock");
     let taking = move || {
         private_folder::create_folder(&folder)?;
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.create(true).truncate(false).write(true).open(&path)?;
         file.lock()?;
         Ok(file)
     };

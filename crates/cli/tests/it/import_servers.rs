@@ -389,3 +389,15 @@ fn words_that_are_neither_a_host_nor_a_file() {
     let json = context.run(context.bowline(["import", "--yes"]));
     assert!(json.starts_with("exit: 2\n") && json.contains("is JSON, which only its host changes"), "{json}");
 }
+
+#[test]
+#[cfg(unix)]
+fn the_lock_of_the_configuration_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let context = Context::new();
+    write(&context, "home/.cursor/mcp.json", r#"{"mcpServers": {"u": {"command": "u"}}}"#);
+    let shown = context.run(context.bowline(["import", "--yes"]));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    let lock = std::fs::metadata(context.path("home/.local/state/bowline/config.lock")).unwrap();
+    assert_eq!(lock.permissions().mode() & 0o777, 0o600);
+}

@@ -42,6 +42,7 @@ mod lists;
 mod login;
 #[cfg(unix)]
 mod logs;
+mod lone_surrogates;
 mod negotiations;
 #[cfg(unix)]
 mod ps;

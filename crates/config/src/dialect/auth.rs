@@ -106,7 +106,7 @@ fn decode_hosts_table(
             continue;
         }
         let place = table.join(&key.name, node.offset);
-        let Some(name) = canonical_key(&key.name) else {
+        let Some(name) = own_auth_key(&key.name) else {
             note_unused_key(read, &key.name, &place);
             continue;
         };
@@ -129,8 +129,8 @@ fn decode_hosts_table(
     Located::new(raw, table)
 }
 
-/// Maps a host's key to ours.
-fn canonical_key(key: &str) -> Option<&'static str> {
+/// Maps a key of the table in a host's file to ours.
+pub(crate) fn own_auth_key(key: &str) -> Option<&'static str> {
     if let Some(own) = RawAuth::find(key) {
         return Some(own.name);
     }

@@ -2,9 +2,14 @@
 //!
 //! A new member becomes the first of its object: nothing before or after it has to change then, not even
 //! a comma, and every comment stays beside what it is about.
+//!
+//! The text that is parsed is a copy in which lone surrogates are replaced. The copy has the length of the
+//! text, so its positions are those of the text, and all that is kept is taken from the text itself.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use bowline_config::tree::replace_lone_surrogates;
 use jsonc_parser::ast::{Object, ObjectProp, Value as AstValue};
 use jsonc_parser::tokens::{Token, TokenAndRange};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, ParseResult, parse_to_ast};
@@ -38,7 +43,8 @@ enum Style {
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, EditError> {
-    let parsed = parse_body(text)?;
+    let readable = readable_body(text);
+    let parsed = parse_body(&readable)?;
     Ok(parsed.value.map_or_else(|| Value::Object(Map::new()), to_value))
 }
 
@@ -48,7 +54,8 @@ pub(super) fn insert(
     name: &str,
     entry: NewEntry<'_>,
 ) -> Result<TextInsertion, EditError> {
-    let parsed = parse_body(text)?;
+    let readable = readable_body(text);
+    let parsed = parse_body(&readable)?;
     let end = line_end(text);
     let Some(root) = parsed.value else {
         let unit = "  ".to_owned();
@@ -111,7 +118,8 @@ fn insert_into_empty(
 }
 
 pub(super) fn entry_range(text: &str, path: &[&str], name: &str) -> Result<Range<usize>, EditError> {
-    let parsed = parse_body(text)?;
+    let readable = readable_body(text);
+    let parsed = parse_body(&readable)?;
     let (_, member) = find_entry(&parsed, path, name)?;
     let offset = body_offset(text);
     Ok(offset + member.range.start..offset + member.range.end)
@@ -129,7 +137,8 @@ fn find_entry<'a, 'b>(
 }
 
 pub(super) fn remove(text: &str, path: &[&str], name: &str) -> Result<String, EditError> {
-    let parsed = parse_body(text)?;
+    let readable = readable_body(text);
+    let parsed = parse_body(&readable)?;
     let (object, member) = find_entry(&parsed, path, name)?;
     let (start, stop) = (member.range.start, member.range.end);
     let tokens = parsed.tokens.as_deref().unwrap_or_default();
@@ -268,8 +277,12 @@ fn body_offset(text: &str) -> usize {
     if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 }
 }
 
-fn parse_body(text: &str) -> Result<ParseResult<'_>, EditError> {
-    let body = &text[body_offset(text)..];
+/// Returns a copy of the body that the parser can read. It has the length of the body.
+fn readable_body(text: &str) -> Cow<'_, str> {
+    replace_lone_surrogates(&text[body_offset(text)..])
+}
+
+fn parse_body(body: &str) -> Result<ParseResult<'_>, EditError> {
     let collect = CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
     // The kind says what was expected without quoting the text.
     parse_to_ast(body, &collect, &OPTIONS)

@@ -231,3 +231,21 @@ fn an_invalid_file_is_refused_without_quoting_it() {
     assert_eq!(unread(Host::Codex, "a = 1\nb = secret"), "it is not valid TOML in line 2");
     assert_eq!(unread(Host::Goose, "a: [secret"), "it is not valid YAML");
 }
+
+#[test]
+fn lone_surrogates_stay_as_they_are_written() {
+    for mark in ["", "\u{feff}"] {
+        let before = format!(
+            "{mark}{}",
+            r#"{"a": ["cut \ud83d", "\uDE00", "\ud83d\ude00", "\\ud83d"], "mcpServers": {"é\uD83D": {"command": "x\udc00"}}, "\ud83d": 1}"#
+        );
+        let entry = r#""bowline": { "type": "stdio", "command": "bowline", "args": ["serve", "--stdio"] }, "#;
+        check_both_ways(Host::ClaudeCode, &before, r#""mcpServers": {"#, entry);
+        // The entry of another server is moved in its own words.
+        let document = HostDocument::parse(Host::ClaudeCode, &before).unwrap();
+        assert_eq!(document.entry("é\u{fffd}").unwrap()["command"], "x\u{fffd}");
+        let without = document.remove("é\u{fffd}").unwrap();
+        assert_eq!(without.text(), before.replace(r#""é\uD83D": {"command": "x\udc00"}"#, ""));
+        assert_eq!(without.insert_from(&document, "é\u{fffd}").unwrap().document.text(), before);
+    }
+}

@@ -114,3 +114,26 @@ fn bowline_toml_is_stronger_than_mcp_json() {
     ---
     ");
 }
+
+/// SE-04: a program is listed as one, whatever key the host has for it.
+#[test]
+fn every_key_that_starts_a_program_is_shown_as_such() {
+    for key in ["headersHelper", "headersCommand", "headers_command"] {
+        let context = Context::new();
+        context.mcp_json(&format!(
+            r#"{{"mcpServers": {{"web": {{"type": "http", "url": "http://127.0.0.1:9/mcp", "{key}": "print-headers"}}}}}}"#
+        ));
+        let shown = context.run(context.bowline(["trust", "--yes"]));
+        let expected = format!(
+            "would, with your rights:\nstart\n  print-headers  (mcpServers.web.{key})\nreach\n  http://127.0.0.1:9/mcp  (mcpServers.web.url)\n--- stderr\n"
+        );
+        assert!(shown.starts_with("exit: 0\n") && shown.contains(&expected), "{shown}");
+    }
+    let context = Context::new();
+    context.mcp_json(
+        r#"{"mcpServers": {"web": {"url": "http://127.0.0.1:9/mcp", "headersHelper": "token | sed s/a/b/"}}}"#,
+    );
+    let shown = context.run(context.bowline(["trust", "--yes"]));
+    let line = "start\n  sh -c 'token | sed s/a/b/'  (mcpServers.web.headersHelper)\n";
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(line), "{shown}");
+}
