@@ -1,5 +1,7 @@
 //! Implements `bowline install`: one entry in the configuration file of a host.
 
+mod apply;
+mod drafts;
 mod file_change;
 mod launch;
 mod list;
@@ -22,7 +24,7 @@ use crate::failure::{Fact, Failure, Outcome, Report};
 use crate::settings::Settings;
 use file_change::{FileChange, choose_file, read_host_file};
 use launch::{Launch, choose_launch, find_on_path};
-use records::{InstallRecord, InstallRecords, InstalledEntry};
+use records::{InstallRecords, InstalledEntry};
 use served_twice::find_served_twice;
 
 pub(super) use uninstall::run as run_uninstall;
@@ -67,19 +69,24 @@ pub(super) async fn run(args: InstallArgs, settings: &Settings) -> Outcome {
         .map(|host| make_plan(*host, &wanted, &served, &args, settings))
         .collect::<Outcome<_>>()?;
     let printer = &settings.printer;
-    let changes: Vec<&FileChange> =
-        plans.iter().filter(|plan| plan.has_changes()).map(|plan| &plan.change).collect();
+    let changing: Vec<&InstallPlan> = plans.iter().filter(|plan| plan.has_changes()).collect();
     if !printer.is_json() {
         for plan in &plans {
             show_plan(plan, &args.file, settings)?;
         }
     }
-    let is_done = !args.file.dry_run && !changes.is_empty();
+    let is_done = !args.file.dry_run && !changing.is_empty();
     if is_done {
+        let changes: Vec<&FileChange> = changing.iter().map(|plan| &plan.change).collect();
         file_change::confirm(&changes, &args.file, settings).await?;
         let _turn = super::entries::take_turn(settings).await?;
-        for plan in plans.iter().filter(|plan| plan.has_changes()) {
-            apply(plan, &args.file, &records, settings)?;
+        for change in changes {
+            drafts::remove_stale_drafts(&change.path);
+            records.remove_stale_drafts(&change.path);
+        }
+        apply::apply_all(&changing, &records)?;
+        for plan in changing {
+            report_done(plan, &args.file, settings);
         }
         if settings.layers()?.server_names().is_empty() {
             printer.note("bowline has no servers yet: `bowline import` or `bowline add` adds some");
@@ -248,42 +255,6 @@ fn show_plan(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) -> Ou
     Ok(())
 }
 
-/// Writes the change of one host, with a record by which it can be undone.
-fn apply(
-    plan: &InstallPlan,
-    args: &HostFileArgs,
-    records: &InstallRecords,
-    settings: &Settings,
-) -> Outcome<()> {
-    let FileChange { host, path, before, after, .. } = &plan.change;
-    let after = after.as_deref().unwrap_or_default();
-    let earlier = records.load(path);
-    // If an earlier installation wrote the file as it is now, the one before that is restored.
-    let continued =
-        earlier.as_ref().filter(|(record, _)| before.as_deref().is_some_and(|now| record.wrote(now)));
-    let original = continued.map_or(before.as_deref(), |(_, backup)| backup.as_deref());
-    let mut record = InstallRecord::new(*host, path, original, after);
-    record.entries.clone_from(&plan.entries);
-    record.removed.clone_from(&plan.removed);
-    if let Some((earlier, _)) = &earlier {
-        let is_new = |name: &str| !plan.entries.iter().any(|entry| entry.name == name);
-        record.entries.extend(earlier.entries.iter().filter(|entry| is_new(&entry.name)).cloned());
-    }
-    if let Some((earlier, _)) = continued {
-        record.removed.extend(earlier.removed.iter().cloned());
-    }
-    records.save(path, &record, original)?;
-    if let Err(failure) = plan.change.write() {
-        match &earlier {
-            Some((earlier, backup)) => records.save(path, earlier, backup.as_deref())?,
-            None => records.remove(path),
-        }
-        return Err(failure);
-    }
-    report_done(plan, args, settings);
-    Ok(())
-}
-
 fn report_done(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) {
     let (host, path) = (plan.change.host, plan.change.path.display());
     let names: Vec<String> = plan.entries.iter().map(|entry| entry.name.clone()).collect();
@@ -404,8 +375,7 @@ impl InstallPlan {
             (true, false) => "installed",
         };
         let names = self.entries.iter().map(|entry| &entry.name).chain(&self.present);
-        let backup = records.backup_path(&self.change.path);
-        let backup = (state == "installed" && backup.exists()).then_some(backup);
+        let backup = (state == "installed").then(|| records.find_backup(&self.change.path)).flatten();
         json!({
             "host": self.change.host.id(),
             "path": self.change.path.to_string_lossy(),

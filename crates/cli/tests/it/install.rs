@@ -48,6 +48,12 @@ fn read(context: &Context, below: &str) -> String {
     std::fs::read_to_string(context.path(below)).expect("a file")
 }
 
+/// How many records and copies of files there are after `bowline install`.
+fn count_records(context: &Context) -> usize {
+    let folder = context.path("home/.local/state/bowline/installs");
+    std::fs::read_dir(folder).expect("the folder of the records").count()
+}
+
 /// Runs `bowline WORDS… --json` and returns what it says about its only host.
 #[track_caller]
 fn run_json(context: &Context, words: &[&str]) -> Value {

@@ -1,16 +1,19 @@
 //! [`FileChange`]: which file of a host is changed, from what to what.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use bowline_hosts::{Host, HostFile, Scope, host_files};
 use bowline_settings::{ReplaceError, read_text_file, replace_user_file};
+use bowline_store::private::DRAFT_EXTENSION;
+use serde_json::{Value, json};
 
 use super::MAX_FILE_MEBIBYTES;
 use crate::args::HostFileArgs;
 use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Fact, Failure, Outcome};
 use crate::settings::Settings;
 
 /// The change of one file of a host.
@@ -26,6 +29,22 @@ pub(super) struct FileChange {
     pub(super) own_texts: Vec<String>,
 }
 
+/// Why a change was not written.
+pub(super) struct WriteError {
+    pub(super) failure: Failure,
+    /// Whether the file has the new text all the same, since only a step after that failed.
+    pub(super) is_written: bool,
+}
+
+/// What became of files that had been changed when the change of another one failed.
+#[derive(Default)]
+pub(super) struct Rollback<'a> {
+    /// Changes that were undone.
+    pub(super) undone: Vec<&'a FileChange>,
+    /// Changes that could not be undone, each with the copy of the file from before `bowline install`.
+    pub(super) remaining: Vec<(&'a FileChange, Option<PathBuf>)>,
+}
+
 impl FileChange {
     /// Creates a change that changes nothing yet.
     pub(super) fn new(host: Host, path: PathBuf, before: Option<String>) -> Self {
@@ -33,11 +52,43 @@ impl FileChange {
     }
 
     /// Writes the file in one step, if it is still what was shown.
-    pub(super) fn write(&self) -> Outcome<()> {
-        let bytes = |text: &'_ Option<String>| text.as_deref().map(|text| text.as_bytes().to_vec());
-        let (before, after) = (bytes(&self.before), bytes(&self.after));
+    pub(super) fn write(&self) -> Result<(), WriteError> {
+        replace_text(&self.path, self.before.as_deref(), self.after.as_deref()).map_err(|error| {
+            let is_written = matches!(error, ReplaceError::Io(_)) && self.holds(self.after.as_deref());
+            WriteError { failure: self.describe_error(error), is_written }
+        })
+    }
+
+    /// Gives a written file its earlier text back, if it is still what was written. Returns whether it has
+    /// that text.
+    pub(super) fn undo(&self) -> bool {
+        let undone = replace_text(&self.path, self.after.as_deref(), self.before.as_deref());
+        undone.is_ok() || self.holds(self.before.as_deref())
+    }
+
+    /// Fails if the file is not what was shown, or is known not to be writable.
+    fn check_writable(&self) -> Outcome<()> {
+        if !self.holds(self.before.as_deref()) {
+            return Err(self.describe_error(ReplaceError::Changed));
+        }
+        let target = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        if target.metadata().is_ok_and(|about| about.permissions().readonly()) {
+            return Err(self.describe_error(ReplaceError::ReadOnly));
+        }
+        probe_folder(&target).map_err(|error| self.describe_error(ReplaceError::Io(error)))
+    }
+
+    /// Whether the file has this text now, where `None` means that there is no file.
+    fn holds(&self, text: Option<&str>) -> bool {
+        match std::fs::read(&self.path) {
+            Ok(now) => text.is_some_and(|text| text.as_bytes() == now),
+            Err(error) => text.is_none() && error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    fn describe_error(&self, error: ReplaceError) -> Failure {
         let path = self.path.display();
-        replace_user_file(&self.path, before.as_deref(), after.as_deref()).map_err(|error| match error {
+        match error {
             ReplaceError::Changed => Failure::usage_hint(
                 format!("{path} has changed since the preview, so nothing was written to it"),
                 "run the command again to see the change as it would be now",
@@ -51,7 +102,68 @@ impl FileChange {
                 Failure::usage(format!("{path} cannot be written: {why}"))
             }
             _ => Failure::usage(format!("{path} cannot be written")),
-        })
+        }
+    }
+}
+
+impl Rollback<'_> {
+    /// Adds to the failure of one change what became of the others.
+    pub(super) fn add_to(&self, failure: Failure) -> Failure {
+        let mut report = match failure {
+            Failure::Report(report) => report,
+            other => return other,
+        };
+        if !self.undone.is_empty() {
+            let lines = self.undone.iter().map(|change| format!("{} is as it was", change.path.display()));
+            report.facts.push(Fact { label: "undone", lines: lines.collect() });
+            let paths: Vec<_> = self.undone.iter().map(|change| change.path.to_string_lossy()).collect();
+            report.members.insert("undone".into(), json!(paths));
+        }
+        if !self.remaining.is_empty() {
+            let line = |(change, backup): &(&FileChange, Option<PathBuf>)| {
+                let path = change.path.display();
+                match backup {
+                    Some(backup) => {
+                        format!("{path}; {} has it as it was before `bowline install`", backup.display())
+                    }
+                    None => path.to_string(),
+                }
+            };
+            let lines = self.remaining.iter().map(line).collect();
+            report.facts.push(Fact { label: "still changed", lines });
+            let member = |(change, backup): &(&FileChange, Option<PathBuf>)| -> Value {
+                let backup = backup.as_ref().map(|path| path.to_string_lossy());
+                json!({ "path": change.path.to_string_lossy(), "backup": backup })
+            };
+            let members: Vec<Value> = self.remaining.iter().map(member).collect();
+            report.members.insert("still_changed".into(), members.into());
+        }
+        Failure::Report(report)
+    }
+}
+
+/// Fails if one of several files is known not to be writable. A single file is written or not.
+pub(super) fn check_all_writable(changes: &[&FileChange]) -> Outcome<()> {
+    if changes.len() < 2 {
+        return Ok(());
+    }
+    changes.iter().try_for_each(|change| change.check_writable())
+}
+
+fn replace_text(path: &Path, before: Option<&str>, after: Option<&str>) -> Result<(), ReplaceError> {
+    replace_user_file(path, before.map(str::as_bytes), after.map(str::as_bytes))
+}
+
+/// Fails if no file can be created beside this one, or in the folder in which its folder would be created.
+fn probe_folder(target: &Path) -> io::Result<()> {
+    let folder = target.ancestors().skip(1).find(|folder| folder.is_dir());
+    let (Some(folder), Some(name)) = (folder, target.file_name()) else { return Ok(()) };
+    // Named as a draft, so that one which is left behind is removed.
+    let draft = folder.join(name).with_extension(format!("{:016x}.{DRAFT_EXTENSION}", std::process::id()));
+    match OpenOptions::new().write(true).create_new(true).open(&draft) {
+        Ok(_) => std::fs::remove_file(&draft),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -119,4 +231,29 @@ pub(super) async fn confirm(
         return Ok(());
     }
     Err(Failure::usage("nothing was changed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_undone_only_while_the_file_is_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "a").unwrap();
+        let mut change = FileChange::new(Host::Cursor, path.clone(), Some("a".to_owned()));
+        change.after = Some("b".to_owned());
+        assert!(change.write().is_ok() && change.holds(Some("b")));
+        assert!(change.undo() && change.holds(Some("a")));
+        assert!(change.write().is_ok());
+        std::fs::write(&path, "c").unwrap();
+        assert!(!change.undo() && change.holds(Some("c")));
+        let remaining = vec![(&change, Some(PathBuf::from("/copy")))];
+        let rollback = Rollback { undone: Vec::new(), remaining };
+        let Failure::Report(report) = rollback.add_to(Failure::usage("m")) else { panic!("no report") };
+        assert_eq!((report.facts.len(), report.facts[0].label), (1, "still changed"));
+        let line = format!("{}; /copy has it as it was before `bowline install`", path.display());
+        assert_eq!(report.facts[0].lines, [line]);
+    }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use bowline_hosts::{Host, HostDocument, starts_bowline};
 use serde_json::{Value, json};
 
-use super::file_change::{self, FileChange, choose_file, read_host_file};
-use super::records::{InstallRecord, InstallRecords};
+use super::drafts::remove_stale_drafts;
+use super::file_change::{self, FileChange, Rollback, WriteError, choose_file, read_host_file};
+use super::records::{InstallRecord, InstallRecords, LoadedRecord, RemovedServer};
 use super::{is_named, parse_document, preview, quote};
 use crate::args::{HostFileArgs, UninstallArgs};
 use crate::exit::Exit;
@@ -23,6 +24,10 @@ struct UninstallPlan {
     restored: Vec<String>,
     /// What a person should know before the answer.
     notes: Vec<String>,
+    /// What was recorded of the file.
+    recorded: Option<InstallRecord>,
+    /// What stays of that.
+    kept: Option<InstallRecord>,
 }
 
 /// How the file is changed.
@@ -32,6 +37,8 @@ enum UninstallKind {
     Nothing,
     /// It becomes what it was, byte for byte.
     Restored,
+    /// It becomes what it was before the last installation, apart from what earlier ones had added and removed.
+    RestoredInPart,
     /// It has changed since, so that entries are removed from it as it is.
     EntriesRemoved,
 }
@@ -62,7 +69,13 @@ pub(in crate::commands) async fn run(args: UninstallArgs, settings: &Settings) -
         }
         let _turn = super::super::entries::take_turn(settings).await?;
         for plan in &plans {
-            apply(plan, &args.file, &records, settings)?;
+            remove_stale_drafts(&plan.change.path);
+            records.remove_stale_drafts(&plan.change.path);
+        }
+        write_all(&changes, &records)?;
+        for plan in &plans {
+            plan.update_record(&records);
+            plan.report_done(settings);
         }
     }
     if printer.is_json() {
@@ -80,50 +93,46 @@ fn make_plan(
 ) -> Outcome<UninstallPlan> {
     let path = choose_file(host, args, settings, |path| has_entries(host, path, records))?;
     let before = read_host_file(&path)?;
+    let loaded = records.load(&path);
     let mut plan = UninstallPlan {
         change: FileChange::new(host, path, before),
         kind: UninstallKind::Nothing,
         entries: Vec::new(),
         restored: Vec::new(),
         notes: Vec::new(),
+        recorded: loaded.as_ref().map(|(record, _)| record.clone()),
+        kept: None,
     };
     let shown = plan.change.path.display().to_string();
     let Some(text) = plan.change.before.clone() else {
         plan.notes.push(format!("bowline is not installed in {}: there is no {shown}", host.name()));
+        plan.keep_removed_servers(records);
         return Ok(plan);
     };
-    let recorded = records.load(&plan.change.path);
-    if let Some((record, _)) = &recorded {
+    if let Some((record, _)) = &loaded {
         plan.change.own_texts = record.entries.iter().map(|entry| entry.text.clone()).collect();
     }
     let document = parse_document(host, &plan.change.path, Some(&text))?;
-    let is_whole = |record: &InstallRecord| record.entries.iter().all(|entry| is_named(args, &entry.name));
-    let unchanged = recorded.as_ref().filter(|(record, _)| record.wrote(&text) && is_whole(record));
-    let result = if let Some((record, backup)) = unchanged {
-        plan.kind = UninstallKind::Restored;
-        plan.entries = record.entries.iter().map(|entry| entry.name.clone()).collect();
-        plan.restored.clone_from(&record.removed);
-        let Some(backup) = backup else {
-            plan.change.after = None;
-            return Ok(plan);
-        };
-        // An older installation may have left its entry in what was kept.
-        let mut restored = parse_document(host, &plan.change.path, Some(backup))?;
-        for entry in &record.entries {
-            if restored.entry(&entry.name).is_some_and(starts_bowline) {
-                restored = plan.without(&restored, &entry.name, Some(record))?;
-            }
-        }
-        restored
-    } else {
-        plan.remove_entries(document, recorded.as_ref(), args)?
+    let is_unchanged =
+        |(record, _): &&LoadedRecord| record.wrote(&text) && removes_all_entries(record, &document, args);
+    let result = match loaded.as_ref().filter(is_unchanged) {
+        Some((record, backup)) => plan.restore(record, backup.as_deref(), records)?,
+        None => plan.remove_entries(document, args, records)?,
     };
-    let is_created = recorded.as_ref().is_some_and(|(record, _)| record.before.is_none());
+    let is_created = plan.recorded.as_ref().is_some_and(|record| record.before.is_none());
     plan.change.after = Some(result.text().to_owned()).filter(|_| !(is_created && result.is_empty()));
     if plan.kind == UninstallKind::Nothing {
         plan.notes.push(format!("bowline is not installed in {}: {shown} has no entry of it", host.name()));
     }
     Ok(plan)
+}
+
+/// Whether no entry of the record is left in a file after those that were asked for are removed.
+fn removes_all_entries(record: &InstallRecord, document: &HostDocument, args: &HostFileArgs) -> bool {
+    let is_left = |name: &str| !is_named(args, name) && document.entry(name).is_some_and(starts_bowline);
+    let mut names = record.entries.iter().map(|entry| entry.name.as_str());
+    let is_asked = args.name.is_none() || names.clone().any(|name| is_named(args, name));
+    is_asked && !names.any(is_left)
 }
 
 /// Whether a file has an entry of bowline, or had one from `bowline install`.
@@ -136,35 +145,25 @@ fn has_entries(host: Host, path: &Path, records: &InstallRecords) -> bool {
         .is_ok_and(|document| document.entries().any(|(_, entry)| starts_bowline(entry)))
 }
 
-/// Writes the change of one host, and forgets what was recorded of it.
-fn apply(
-    plan: &UninstallPlan,
-    args: &HostFileArgs,
-    records: &InstallRecords,
-    settings: &Settings,
-) -> Outcome<()> {
-    let (printer, path) = (&settings.printer, plan.change.path.display());
-    if plan.has_changes() {
-        plan.change.write()?;
-    }
-    // With one name, other entries may be left, and their record with them.
-    if args.name.is_none() || plan.kind == UninstallKind::Restored {
-        records.remove(&plan.change.path);
-    }
-    let restored = if plan.restored.is_empty() || plan.kind == UninstallKind::Restored {
-        String::new()
-    } else {
-        format!(", and put back {}", quote(&plan.restored))
-    };
-    match (plan.kind, &plan.change.after) {
-        (UninstallKind::Nothing, _) => {}
-        (_, None) => printer.note(&format!("deleted {path}, which `bowline install` had created")),
-        (UninstallKind::Restored, Some(_)) => {
-            printer.note(&format!("{path} is as it was before `bowline install`"));
+/// Writes the changes. If one of them fails, those before it are undone.
+fn write_all(changes: &[&FileChange], records: &InstallRecords) -> Outcome<()> {
+    file_change::check_all_writable(changes)?;
+    let mut written: Vec<&FileChange> = Vec::new();
+    for change in changes {
+        let Err(WriteError { failure, is_written }) = change.write() else {
+            written.push(change);
+            continue;
+        };
+        written.extend(is_written.then_some(*change));
+        let mut rollback = Rollback::default();
+        for change in written.into_iter().rev() {
+            if change.undo() {
+                rollback.undone.push(change);
+            } else {
+                rollback.remaining.push((change, records.find_backup(&change.path)));
+            }
         }
-        (UninstallKind::EntriesRemoved, Some(_)) => {
-            printer.note(&format!("removed {} from {path}{restored}", quote(&plan.entries)));
-        }
+        return Err(rollback.add_to(failure));
     }
     Ok(())
 }
@@ -174,48 +173,152 @@ impl UninstallPlan {
         self.change.before != self.change.after
     }
 
+    /// Returns the file as it was before the installation, without the entries of earlier installations and
+    /// with the servers that those removed.
+    fn restore(
+        &mut self,
+        record: &InstallRecord,
+        backup: Option<&str>,
+        records: &InstallRecords,
+    ) -> Outcome<HostDocument> {
+        self.entries = record.entries.iter().map(|entry| entry.name.clone()).collect();
+        self.restored.clone_from(&record.removed);
+        let mut document = parse_document(self.change.host, &self.change.path, backup)?;
+        for entry in &record.entries {
+            if document.entry(&entry.name).is_some_and(starts_bowline) {
+                document = self.without(&document, &entry.name, Some(record))?;
+            }
+        }
+        let document = self.put_back(document, record, &record.removed_earlier, records);
+        let is_exact = document.text() == backup.unwrap_or_default() && self.kept.is_none();
+        self.kind = if is_exact { UninstallKind::Restored } else { UninstallKind::RestoredInPart };
+        Ok(document)
+    }
+
     /// Removes the entries of bowline from a file that is not what was written, and puts back those that
     /// were removed for them.
     fn remove_entries(
         &mut self,
         mut document: HostDocument,
-        recorded: Option<&(InstallRecord, Option<String>)>,
         args: &HostFileArgs,
+        records: &InstallRecords,
     ) -> Outcome<HostDocument> {
-        let record = recorded.map(|(record, _)| record);
+        let recorded = self.recorded.clone();
+        let record = recorded.as_ref();
         // With a record, what a person has written by hand stays.
         let is_ours =
             |name: &str| record.is_none_or(|record| record.entries.iter().any(|entry| entry.name == name));
         let own = document.entries().filter(|(name, entry)| is_named(args, name) && starts_bowline(entry));
         let names: Vec<String> = own.map(|(name, _)| name.to_owned()).filter(|name| is_ours(name)).collect();
+        let removes_all = record.is_some_and(|record| removes_all_entries(record, &document, args));
         for name in names {
             document = self.without(&document, &name, record)?;
             self.entries.push(name);
             self.kind = UninstallKind::EntriesRemoved;
         }
-        let Some((record, backup)) = recorded else { return Ok(document) };
-        let path = self.change.path.display();
+        let Some(record) = record else { return Ok(document) };
         if self.kind == UninstallKind::EntriesRemoved {
             self.notes.push(format!(
-                "{path} has changed since `bowline install`, so only the entries of bowline are removed; the rest stays as it is now"
+                "{} has changed since `bowline install`, so only the entries of bowline are removed; the rest stays as it is now",
+                self.change.path.display()
             ));
         }
-        let backup = backup.as_deref().and_then(|text| HostDocument::parse(self.change.host, text).ok());
-        for name in record.removed.iter().filter(|_| args.name.is_none()) {
+        // Other entries may be left, and their record with them.
+        if !removes_all {
+            self.kept = Some(record.clone());
+            return Ok(document);
+        }
+        let document = self.put_back(document, record, &record.all_removed(), records);
+        if !self.restored.is_empty() {
+            self.kind = UninstallKind::EntriesRemoved;
+        }
+        Ok(document)
+    }
+
+    /// Puts back servers that were removed, unless the host has them again. The record is kept for those for
+    /// which that fails.
+    fn put_back(
+        &mut self,
+        mut document: HostDocument,
+        record: &InstallRecord,
+        servers: &[RemovedServer],
+        records: &InstallRecords,
+    ) -> HostDocument {
+        let FileChange { host, path, .. } = &self.change;
+        let mut missing = Vec::new();
+        for server in servers {
+            let name = &server.name;
             if document.entry(name).is_some() {
                 continue;
             }
-            let put_back = backup.as_ref().and_then(|backup| document.insert_from(backup, name).ok());
-            match put_back {
-                Some(put_back) => {
-                    document = put_back.document;
-                    self.restored.push(name.clone());
-                    self.kind = UninstallKind::EntriesRemoved;
-                }
-                None => self.notes.push(format!("the entry `{name}` cannot be put back into {path}")),
+            let backup = records.read_backup(path, &server.backup);
+            let backup = backup.and_then(|text| HostDocument::parse(*host, &text).ok());
+            let insertion = backup.and_then(|backup| document.insert_from(&backup, name).ok());
+            if let Some(insertion) = insertion {
+                document = insertion.document;
+                self.restored.push(name.clone());
+            } else {
+                let copy = Some(records.backup_path(path, &server.backup)).filter(|copy| copy.exists());
+                let place = copy.map(|copy| format!("; it is in {}", copy.display())).unwrap_or_default();
+                self.notes
+                    .push(format!("the entry `{name}` cannot be put back into {}{place}", path.display()));
+                missing.push(server.clone());
             }
         }
-        Ok(document)
+        self.kept = record.keep_for(missing);
+        document
+    }
+
+    /// Keeps the record of a file that is gone, if servers were removed from it.
+    fn keep_removed_servers(&mut self, records: &InstallRecords) {
+        let Some(record) = &self.recorded else { return };
+        let servers = record.all_removed();
+        for RemovedServer { name, backup } in &servers {
+            let copy = records.backup_path(&self.change.path, backup);
+            let copy = copy.display();
+            self.notes.push(format!("the entry `{name}`, which was removed for bowline, is in {copy}"));
+        }
+        self.kept = (!servers.is_empty()).then(|| record.clone());
+    }
+
+    /// Forgets what was recorded of the file, apart from what is kept.
+    fn update_record(&self, records: &InstallRecords) {
+        let path = &self.change.path;
+        // Another process may have installed bowline since the record was read.
+        if records.load(path).map(|(record, _)| record) != self.recorded {
+            return;
+        }
+        match (&self.recorded, &self.kept) {
+            (recorded, None) => records.remove(path, recorded.as_ref()),
+            // If this fails, the old record stays: it names the same copies.
+            (Some(recorded), Some(kept)) if recorded != kept && records.save(path, kept, None).is_ok() => {
+                records.remove_unused_backups(path, recorded, Some(kept));
+            }
+            _ => {}
+        }
+    }
+
+    fn report_done(&self, settings: &Settings) {
+        let path = self.change.path.display();
+        let put_back = match (self.entries.as_slice(), self.restored.as_slice()) {
+            (_, []) => String::new(),
+            ([], restored) => format!("put back {} into {path}", quote(restored)),
+            (_, restored) => format!(", and put back {}", quote(restored)),
+        };
+        let removed = match self.entries.as_slice() {
+            [] => String::new(),
+            entries => format!("removed {} from {path}", quote(entries)),
+        };
+        let done = match (self.kind, &self.change.after) {
+            (UninstallKind::Nothing, _) => return,
+            (_, None) => format!("deleted {path}, which `bowline install` had created"),
+            (UninstallKind::Restored, Some(_)) => format!("{path} is as it was before `bowline install`"),
+            (UninstallKind::RestoredInPart, Some(_)) => {
+                format!("{removed}{put_back}; the rest of the file is as the host left it")
+            }
+            (UninstallKind::EntriesRemoved, Some(_)) => format!("{removed}{put_back}"),
+        };
+        settings.printer.note(&done);
     }
 
     /// A document without one entry: without the text that was inserted for it, if that is still there.
@@ -243,7 +346,7 @@ impl UninstallPlan {
             (UninstallKind::Nothing, _) => "not_installed",
             (_, true) => "would_uninstall",
             (UninstallKind::Restored, false) => "restored",
-            (UninstallKind::EntriesRemoved, false) => "removed",
+            (UninstallKind::RestoredInPart | UninstallKind::EntriesRemoved, false) => "removed",
         };
         json!({
             "host": self.change.host.id(),

@@ -254,3 +254,32 @@ fn hosts_that_were_found_are_listed() {
     assert_eq!(read(&context, "project/below/.mcp.json"), "{}");
     assert!(read(&context, CLAUDE_FILE).contains("\"bowline\""));
 }
+
+/// A killed process may leave a file that it was about to give the name of the host's file.
+#[test]
+fn drafts_of_a_killed_process_are_removed() {
+    use std::time::{Duration, SystemTime};
+    let context = Context::new();
+    let file = context.write("home/file.json", "{}");
+    let file = file.to_str().unwrap();
+    let put = |name: &str, age: u64| {
+        let path = context.write(&format!("home/{name}"), "{}");
+        let draft = std::fs::File::options().write(true).open(&path).unwrap();
+        draft.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        path
+    };
+    let others = [
+        put("file.0000000000000001.new", 0),
+        put("file.000000000000002.new", 120),
+        put("file.json.0000000000000003.new", 120),
+        put("other.0000000000000004.new", 120),
+        put("file.000000000000000g.new", 120),
+    ];
+    for verb in ["install", "uninstall"] {
+        let draft = put("file.0123456789abcdef.new", 120);
+        run_json(&context, &[verb, "cursor", "--yes", "--file", file]);
+        assert!(!draft.exists(), "{verb}");
+        assert!(others.iter().all(|other| other.exists()), "{verb}");
+    }
+    assert_eq!(read(&context, "home/file.json"), "{}");
+}

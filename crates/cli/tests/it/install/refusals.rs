@@ -1,6 +1,6 @@
 //! Files that are not changed, and what is said about it.
 
-use super::{CLAUDE_FILE, claude_fixture, read, run_json, run_refused, shown_without_program};
+use super::{CLAUDE_FILE, claude_fixture, count_records, read, run_json, run_refused, shown_without_program};
 use crate::context::Context;
 
 /// The file changes while the person looks at the preview.
@@ -59,7 +59,7 @@ fn a_read_only_file_is_not_written() {
     );
     assert!(refused.contains("hint: allow yourself to write to the file"), "{refused}");
     assert_eq!(read(&context, "home/file"), "{}");
-    assert_eq!(std::fs::read_dir(context.path("home/.local/state/bowline/installs")).unwrap().count(), 0);
+    assert_eq!(count_records(&context), 0);
 }
 
 #[test]
@@ -127,6 +127,63 @@ fn several_hosts_are_changed_together_or_not_at_all() {
     assert!(
         read(&context, "home/.codex/config.toml").starts_with("model = \"m\"\n\n[mcp_servers.bowline]\n")
     );
+}
+
+/// What is known before the first file is written is checked before.
+#[cfg(unix)]
+#[test]
+fn a_read_only_file_keeps_other_hosts_unchanged() {
+    let context = Context::new();
+    for folder in ["home/.cursor", "home/.codex"] {
+        std::fs::create_dir_all(context.path(folder)).unwrap();
+    }
+    let (cursor, codex) = ("home/.cursor/mcp.json", "home/.codex/config.toml");
+    context.write(cursor, "{}\n");
+    context.write(codex, "model = \"m\"\n");
+    let error = "error: [TMP]/home/.codex/config.toml is read-only, so nothing was written to it\n\nhint:";
+    context.set_mode(codex, 0o444);
+    let refused = run_refused(&context, &["install", "cursor", "codex", "--yes"]);
+    assert!(refused.contains(error), "{refused}");
+    assert_eq!(
+        (read(&context, cursor).as_str(), read(&context, codex).as_str()),
+        ("{}\n", "model = \"m\"\n")
+    );
+    context.set_mode(codex, 0o644);
+    run_json(&context, &["install", "cursor", "codex", "--yes"]);
+    let installed = (read(&context, cursor), read(&context, codex));
+    context.set_mode(codex, 0o444);
+    let refused = run_refused(&context, &["uninstall", "cursor", "codex", "--yes"]);
+    assert!(refused.contains(error), "{refused}");
+    assert_eq!((read(&context, cursor), read(&context, codex)), installed);
+    context.set_mode(codex, 0o644);
+    run_json(&context, &["uninstall", "cursor", "codex", "--yes"]);
+    assert_eq!(
+        (read(&context, cursor).as_str(), read(&context, codex).as_str()),
+        ("{}\n", "model = \"m\"\n")
+    );
+    assert_eq!(std::fs::read_dir(context.path("home/.cursor")).unwrap().count(), 1);
+    assert_eq!(count_records(&context), 0);
+}
+
+/// Two hosts have the same file here, so that the first change gets in the way of the second.
+#[test]
+fn files_that_were_written_are_rolled_back_when_another_fails() {
+    let context = Context::new();
+    let text = "{\"mcpServers\": {}}\n";
+    let file = context.write("home/file", text);
+    let file = file.to_str().unwrap();
+    let error = "error: [TMP]/home/file has changed since the preview, so nothing was written to it\n  undone: [TMP]/home/file is as it was\n\nhint: run the command again to see the change as it would be now\n---";
+    let refused = run_refused(&context, &["install", "cursor", "windsurf", "--yes", "--file", file]);
+    assert!(refused.ends_with(error), "{refused}");
+    assert_eq!(read(&context, "home/file"), text);
+    assert_eq!(count_records(&context), 0);
+    run_json(&context, &["install", "cursor", "--yes", "--file", file]);
+    let installed = read(&context, "home/file");
+    let refused = run_refused(&context, &["uninstall", "cursor", "windsurf", "--yes", "--file", file]);
+    assert!(refused.ends_with(error), "{refused}");
+    assert_eq!(read(&context, "home/file"), installed);
+    assert_eq!(run_json(&context, &["uninstall", "cursor", "--yes", "--file", file])["state"], "restored");
+    assert_eq!(read(&context, "home/file"), text);
 }
 
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{read, run_json, run_refused};
+use super::{count_records, read, run_json, run_refused};
 use crate::context::Context;
 
 const CONFIG: &str = "\
@@ -137,4 +137,126 @@ fn servers_that_were_replaced_come_back() {
     // An entry of the same name needs that option.
     let refused = run_refused(&context, &["install", "cursor", "--file", file, "--servers", "github"]);
     assert!(refused.contains("hint: `--replace-servers` replaces it"), "{refused}");
+}
+
+/// The record of a second installation takes over what the first one removed.
+#[test]
+fn replaced_servers_outlive_a_changed_file_and_another_installation() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", CURSOR);
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file];
+    let uninstall = ["uninstall", "cursor", "--yes", "--file", file];
+    let change = |text: &str| text.replace("\"other\"", "\"another\"");
+    let install_twice = || {
+        context.write("home/file", CURSOR);
+        run_json(&context, &[&install[..], &["--replace-servers"]].concat());
+        context.write("home/file", change(&read(&context, "home/file")));
+        run_json(&context, &[&install[..], &["--view", "review"]].concat());
+        assert_eq!(entry(&context, "github"), Value::Null);
+    };
+    install_twice();
+    let shown = context.run(context.bowline(uninstall));
+    assert!(
+        shown.ends_with(
+            "--- stderr\nnote: removed `bowline` from [TMP]/home/file, and put back `github`; the rest of the file is as the host left it\n---"
+        ),
+        "{shown}"
+    );
+    assert_eq!(read(&context, "home/file"), change(CURSOR));
+    assert_eq!(count_records(&context), 0);
+    // A third installation does not lose them either, whether the file has changed again or not.
+    for text in ["\"another\"", "\"a third\""] {
+        install_twice();
+        context.write("home/file", read(&context, "home/file").replace("\"another\"", text));
+        run_json(&context, &install);
+        let removed = run_json(&context, &uninstall);
+        assert_eq!((&removed["state"], &removed["restored"]), (&json!("removed"), &json!(["github"])));
+        assert_eq!(read(&context, "home/file"), change(CURSOR).replace("\"another\"", text));
+        assert_eq!(count_records(&context), 0);
+    }
+}
+
+#[test]
+fn a_server_that_the_host_has_again_is_not_put_back() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", CURSOR);
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file];
+    run_json(&context, &[&install[..], &["--replace-servers"]].concat());
+    let text = read(&context, "home/file").replace("\"other\": {", "\"github\": { \"x\": 1 }, \"other\": {");
+    context.write("home/file", &text);
+    run_json(&context, &[&install[..], &["--view", "review"]].concat());
+    let removed = run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
+    assert_eq!((&removed["state"], &removed["restored"]), (&json!("removed"), &json!([])));
+    assert_eq!(entry(&context, "github"), json!({ "x": 1 }));
+    assert_eq!(count_records(&context), 0);
+}
+
+/// The copy is the only place that has the server then.
+#[test]
+fn replaced_servers_outlive_the_file() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let path = context.write("home/file", CURSOR);
+    let file = path.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file];
+    let uninstall = ["uninstall", "cursor", "--yes", "--file", file];
+    let installed = run_json(&context, &[&install[..], &["--replace-servers"]].concat());
+    let backup = installed["backup"].as_str().expect("a copy");
+    std::fs::remove_file(&path).unwrap();
+    let shown = context.run(context.bowline(uninstall));
+    let note = "note: the entry `github`, which was removed for bowline, is in ";
+    assert!(shown.contains(&format!("{note}{}\n", context.hide_paths(backup))), "{shown}");
+    assert_eq!(std::fs::read_to_string(backup).unwrap(), CURSOR);
+    run_json(&context, &install);
+    let removed = run_json(&context, &uninstall);
+    assert_eq!((&removed["state"], &removed["restored"]), (&json!("removed"), &json!(["github"])));
+    assert_eq!(entry(&context, "github")["url"], "https://example.com/mcp");
+    assert_eq!((entry(&context, "bowline"), count_records(&context)), (Value::Null, 0));
+}
+
+/// Somebody else, or `--name`, has removed the entry of bowline before.
+#[test]
+fn servers_are_put_back_with_the_last_entry_of_bowline() {
+    let context = Context::new();
+    context.user_config(CONFIG);
+    let file = context.write("home/file", CURSOR);
+    let file = file.to_str().unwrap();
+    let install = ["install", "cursor", "--yes", "--file", file];
+    let uninstall = ["uninstall", "cursor", "--yes", "--file", file];
+    let replace = || {
+        context.write("home/file", CURSOR);
+        run_json(&context, &[&install[..], &["--replace-servers"]].concat());
+    };
+    let run = |words: &[&str]| context.run(context.bowline(words));
+    replace();
+    context.write("home/file", "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"other\" }\n  }\n}\n");
+    let shown = run(&uninstall);
+    assert!(shown.ends_with("--- stderr\nnote: put back `github` into [TMP]/home/file\n---"), "{shown}");
+    assert_eq!(read(&context, "home/file"), CURSOR);
+    replace();
+    context.write("home/file", read(&context, "home/file") + "\n");
+    let shown = run(&[&uninstall[..], &["--name", "bowline"]].concat());
+    let note = "\nnote: removed `bowline` from [TMP]/home/file, and put back `github`\n---";
+    assert!(shown.ends_with(note), "{shown}");
+    assert_eq!(read(&context, "home/file"), format!("{CURSOR}\n"));
+    let shown = run(&uninstall);
+    let note =
+        "--- stderr\nnote: bowline is not installed in Cursor: [TMP]/home/file has no entry of it\n---";
+    assert!(shown.ends_with(note), "{shown}");
+    // With two entries, the first that goes leaves the servers to the second.
+    replace();
+    run_json(&context, &[&install[..], &["--name", "second", "--view", "review"]].concat());
+    context.write("home/file", read(&context, "home/file") + "\n");
+    let shown = run(&[&uninstall[..], &["--name", "bowline"]].concat());
+    assert!(shown.ends_with("\nnote: removed `bowline` from [TMP]/home/file\n---"), "{shown}");
+    assert_eq!(entry(&context, "github"), Value::Null);
+    let shown = run(&[&uninstall[..], &["--name", "second"]].concat());
+    let note = "\nnote: removed `second` from [TMP]/home/file, and put back `github`\n---";
+    assert!(shown.ends_with(note), "{shown}");
+    assert_eq!(read(&context, "home/file"), format!("{CURSOR}\n"));
+    assert_eq!(count_records(&context), 0);
 }
