@@ -38,6 +38,7 @@ pub(crate) use connect::ConnectArgs;
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use duration::format_duration;
 pub(crate) use entries::{AddArgs, PackageKind, RegistryArgs, RemoveArgs, ToggleArgs, UrlTransport};
 pub(crate) use handler::{HandlerArgs, SamplingMode};
 pub(crate) use import_servers::ImportServersArgs;

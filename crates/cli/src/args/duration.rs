@@ -14,6 +14,16 @@ pub(super) fn parse_any(text: &str) -> Result<Duration, String> {
     parse_duration(text, ZeroMeaning::Off).map_err(describe)
 }
 
+/// Formats a duration in the form that [`parse`] reads, in the largest unit that it is a multiple of.
+pub(crate) fn format_duration(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.as_millis());
+    match seconds {
+        _ if duration.subsec_nanos() > 0 => format!("{}ms", millis.max(1)),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
+}
+
 fn describe(invalid: InvalidDuration) -> String {
     match invalid.hint() {
         // An argument needs no quotation marks.
@@ -37,5 +47,13 @@ mod tests {
             assert!(parse(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_any("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn formatted_duration_is_parsed_as_it_was() {
+        for text in ["90s", "500ms", "2m", "60m", "1500ms"] {
+            assert_eq!(parse(text).map(format_duration).as_deref(), Ok(text));
+        }
+        assert_eq!(format_duration(Duration::from_nanos(1)), "1ms");
     }
 }

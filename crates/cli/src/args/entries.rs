@@ -1,8 +1,11 @@
 //! Arguments of the verbs that change the configuration: `add`, `remove`, `enable`, `disable`, `list` and `edit`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+
+use super::duration;
 
 /// `bowline add`
 ///
@@ -56,6 +59,9 @@ pub(crate) struct AddArgs {
     /// Trust the certificate authorities in this PEM file as well, for a URL
     #[arg(long, value_name = "PATH")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// Give up connecting after this long, now and whenever the entry is used [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) connect_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
     /// Replace an entry of that name

@@ -4,8 +4,9 @@ mod new_server;
 mod registry;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use bowline::config::{Source, Transport};
+use bowline::config::{Source, Timeouts, Transport};
 use bowline::{Client, Era, Server};
 use bowline_config::{ProblemKind, escape_placeholders, find_placeholders, parse_partial};
 use bowline_gateway::ServerLists;
@@ -16,7 +17,7 @@ use url::Url;
 use self::new_server::{EnvValue, NewServer, registry_target};
 use self::registry::Registry;
 use super::entries::{own_file, take_turn};
-use crate::args::AddArgs;
+use crate::args::{AddArgs, format_duration};
 use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
 use crate::exit::Exit;
@@ -28,7 +29,8 @@ use crate::settings::Settings;
 
 pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     let (replace, no_check, yes) = (args.replace, args.no_check, args.yes);
-    let (new, registry) = match registry_target(&args)? {
+    let connect_timeout = args.connect_timeout;
+    let (mut new, registry) = match registry_target(&args)? {
         Some((wanted, name)) => {
             open_for(&name, replace, settings)?;
             let registry = Registry::open(args.registry.url.as_deref(), settings)?;
@@ -37,6 +39,7 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
         }
         None => (NewServer::from_args(args)?, None),
     };
+    new.entry.extend(connect_timeout_key(connect_timeout));
     let mut editor = open_for(&new.name, replace, settings)?;
     let path = editor.path().display().to_string();
     match &new.package_command {
@@ -81,8 +84,21 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// Returns the key for a limit other than the default, which later commands need as well.
+fn connect_timeout_key(limit: Option<Duration>) -> Option<(&'static str, EntryValue)> {
+    let limit = limit.filter(|limit| *limit != Timeouts::default().connect)?;
+    Some(("connect_timeout", EntryValue::Text(format_duration(limit))))
+}
+
 /// Opens the configuration file, if this entry may be added to it.
 fn open_for(name: &str, replace: bool, settings: &Settings) -> Outcome<ConfigEditor> {
+    // `.`, `..` and `-` mean something else to shells and programs. The parser refuses other bad names.
+    if name.chars().all(|c| matches!(c, '.' | '-')) {
+        return Err(Failure::usage_hint(
+            format!("`{name}` cannot be the name of a server"),
+            "choose a NAME with a letter, a digit or `_` in it",
+        ));
+    }
     let editor = ConfigEditor::open(own_file(settings)?)?;
     if editor.has_server(name) && !replace {
         return Err(Failure::usage_hint(

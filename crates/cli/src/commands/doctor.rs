@@ -122,6 +122,7 @@ async fn examine(
             None,
         ));
     }
+    let options = subject::repeated_options(&target);
     // Says what is wrong with a name that is not known, and applies the options.
     let server = settings.resolve_server(name.as_deref(), target)?;
     let log = CheckLog::default();
@@ -138,7 +139,9 @@ async fn examine(
     };
     log.add_timed("configuration", Duration::ZERO, finding);
     let command_line = &settings.command_line;
-    let subject = Subject { server: &server, command_line, typed: name.as_deref(), is_editable };
+    let typed = name.as_deref();
+    let subject =
+        Subject { server: &server, command_line, typed, options: &options, proxy: None, is_editable };
     server::examine(settings, &subject, &log).await;
     let examined = server_examination(&server, log);
     Ok((Examination { installation: Vec::new(), servers: vec![examined] }, Some(server)))
@@ -168,7 +171,8 @@ async fn examine_configured(name: &str, layers: &Layers, settings: &Settings) ->
     let log = CheckLog::default();
     log.add_timed("configuration", Duration::ZERO, configuration::usable_finding(name, layer));
     let is_editable = layer.origin != Origin::Project;
-    let subject = Subject { server, command_line: &settings.command_line, typed: Some(name), is_editable };
+    let command_line = &settings.command_line;
+    let subject = Subject { server, command_line, typed: Some(name), options: &[], proxy: None, is_editable };
     server::examine(settings, &subject, &log).await;
     Some(server_examination(server, log))
 }

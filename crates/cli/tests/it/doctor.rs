@@ -9,6 +9,7 @@ mod faults;
 mod installation;
 #[cfg(unix)]
 mod processes;
+mod proxies;
 mod report;
 #[cfg(unix)]
 mod shown;

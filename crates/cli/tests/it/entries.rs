@@ -1,6 +1,6 @@
 //! `bowline add`, `remove`, `enable`, `disable`, `list` and `edit`.
 
-use bowline_testkit::{self as testkit};
+use bowline_testkit::{self as testkit, Fault};
 use serde_json::Value;
 
 use crate::context::{Context, snapshot, toml_path};
@@ -96,6 +96,68 @@ async fn a_server_that_does_not_work_is_not_added() {
     let shown = context.run(context.bowline(["add", "a b", &url]));
     assert!(shown.starts_with("exit: 2\n"), "{shown}");
     assert!(!config(&context).unwrap().contains("a b"));
+}
+
+/// A limit that the check needed is needed by later commands as well.
+#[tokio::test]
+async fn a_limit_for_connecting_is_added_unless_it_is_the_default() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let url = server.url();
+    for (name, limit) in [("slow", "120s"), ("quick", "500ms"), ("usual", "30s")] {
+        let words = ["add", name, &url, "--no-check", "--connect-timeout", limit];
+        let added = context.run(context.bowline(words));
+        assert!(added.starts_with("exit: 0\n"), "{added}");
+    }
+    let expected = format!(
+        "[servers.slow]\nurl = \"{url}\"\nconnect_timeout = \"2m\"\n\n\
+         [servers.quick]\nurl = \"{url}\"\nconnect_timeout = \"500ms\"\n\n\
+         [servers.usual]\nurl = \"{url}\"\n"
+    );
+    assert_eq!(config(&context).unwrap(), expected);
+    let silent = testkit::server().fault(Fault::silent().always()).run().await;
+    let shown = context.run(context.bowline(["add", "silent", &silent.url(), "--connect-timeout", "1s"]));
+    assert!(shown.starts_with("exit: 4\n"), "{shown}");
+    assert!(shown.contains("hint: allow more time with --connect-timeout"), "{shown}");
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
+#[test]
+fn names_without_a_letter_or_digit_are_refused() {
+    let context = Context::new();
+    for name in [".", "..", "-"] {
+        let shown = context.run(context.bowline(["add", name, "http://127.0.0.1:9/", "--no-check"]));
+        let expected = format!(
+            "exit: 2\n--- stdout\n--- stderr\nerror: `{name}` cannot be the name of a server\n\n\
+             hint: choose a NAME with a letter, a digit or `_` in it\n"
+        );
+        assert!(shown.starts_with(&expected), "{shown}");
+    }
+    assert_eq!(config(&context), None);
+}
+
+#[test]
+fn what_is_no_url_gets_the_hint_that_fits() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["add", "u3", "npx -y foo"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `npx -y foo` is neither a URL nor a package
+
+    hint: for a command, write its words after `--`: bowline add u3 -- npx -y foo
+    ---
+    ");
+    for (word, scheme) in [
+        ("localhost:3000/mcp", "http"),
+        ("127.0.0.1:3000/mcp", "http"),
+        ("[::1]:3000/mcp", "http"),
+        ("docs.example:3000/mcp", "https"),
+    ] {
+        let shown = context.run(context.bowline(["add", "u3", word]));
+        assert!(shown.starts_with("exit: 2\n"), "{shown}");
+        assert!(shown.contains(&format!("hint: write {scheme}://{word} for a URL, ")), "{shown}");
+    }
 }
 
 /// SE-04: what somebody else has published is started only after a yes.

@@ -68,7 +68,8 @@ async fn a_signal_answers_what_is_open() {
         context.user_config(&http_entry("web", &web));
         let _daemons = Daemons::of(&context);
         let mut host = start(&context, &[]).await;
-        let open = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        let open =
+            host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
         web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         kill_process(to_pid(host.id()), signal).unwrap();
         let answer = host.wait_for_response(open).await;

@@ -54,8 +54,8 @@ impl NewServer {
             ([], false) => (None, Source::Command(command)),
             ([name], false) => (Some(name.clone()), Source::Command(command)),
             ([_, _, ..], false) => return Err(usage("a command is given, and also a URL or a package")),
-            ([source], true) => (None, Source::parse(source)?),
-            ([name, source, ..], true) => (Some(name.clone()), Source::parse(source)?),
+            ([source], true) => (None, Source::parse(source, None)?),
+            ([name, source, ..], true) => (Some(name.clone()), Source::parse(source, Some(name))?),
         };
         let Some(name) = name.or_else(|| source.suggest_name()) else {
             return Err(usage("NAME is missing, and none can be derived from the rest"));
@@ -136,11 +136,17 @@ pub(super) fn parse_headers(headers: &[String]) -> Outcome<Vec<(String, String)>
 }
 
 impl Source {
-    fn parse(text: &str) -> Outcome<Self> {
+    /// Parses the word after the name, which is repeated in a hint.
+    fn parse(text: &str, name: Option<&str>) -> Outcome<Self> {
+        let has_scheme = text.starts_with("https://") || text.starts_with("http://");
+        let is_package = text.starts_with("npm:") || text.starts_with("pypi:");
+        if text.contains(char::is_whitespace) && !has_scheme && !is_package {
+            let name = name.map(|name| format!("{} ", shell_quote(name))).unwrap_or_default();
+            let hint = format!("for a command, write its words after `--`: bowline add {name}-- {text}");
+            return Err(Failure::usage_hint(format!("`{text}` is neither a URL nor a package"), hint));
+        }
         if text.contains("://") {
-            if !find_placeholders(text).is_empty()
-                && (text.starts_with("https://") || text.starts_with("http://"))
-            {
+            if !find_placeholders(text).is_empty() && has_scheme {
                 return Ok(Self::Url(text.to_owned(), Url::parse(text).ok()));
             }
             return match Url::parse(text) {
@@ -162,8 +168,9 @@ impl Source {
                 Err(Failure::usage(format!("`{text}` is not the name of a package")))
             }
             _ => {
+                let scheme = if is_on_this_machine(text) { "http" } else { "https" };
                 let hint = format!(
-                    "write https://{text} for a URL, npm:{text} or pypi:{text} for a package, or a command after `--`; a name in the registry is like io.github.owner/server"
+                    "write {scheme}://{text} for a URL, npm:{text} or pypi:{text} for a package, or a command after `--`; a name in the registry is like io.github.owner/server"
                 );
                 Err(Failure::usage_hint(format!("`{text}` is neither a URL nor a package"), hint))
             }
@@ -213,6 +220,17 @@ impl Source {
     }
 }
 
+/// Whether a URL without its scheme is one of this machine.
+fn is_on_this_machine(text: &str) -> bool {
+    let url = Url::parse(&format!("http://{text}")).ok();
+    match url.as_ref().and_then(Url::host) {
+        Some(Host::Domain(domain)) => domain == "localhost" || domain.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 /// Whether a text is a package of npm with a scope.
 fn is_scoped(text: &str) -> bool {
     text.starts_with('@') && text.contains('/')
@@ -258,6 +276,7 @@ mod tests {
             cwd: None,
             transport: None,
             ca_file: None,
+            connect_timeout: None,
             registry: RegistryArgs::default(),
             replace: false,
             no_check: false,
@@ -331,6 +350,8 @@ mod tests {
             (&["ftp://h/"], &[]),
             (&["npm:-rf"], &[]),
             (&["npm:a b"], &[]),
+            (&["a", "npx -y b"], &[]),
+            (&["localhost:3000/mcp"], &[]),
             (&["pypi:"], &[]),
             (&["a", "https://h/"], &["cmd"]),
         ] {

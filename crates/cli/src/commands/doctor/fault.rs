@@ -1,8 +1,13 @@
 //! Decides what a fault of a connection means: what was seen, whose fault it is, and what mends it.
 
+use std::time::Duration;
+
+use bowline::config::Protocol;
 use bowline::{Cause, Error, ErrorKind, Exit as ProcessExit, Fault, Limit, Misbehavior};
+use url::Url;
 
 use super::check::{Blame, Finding};
+use super::network;
 use super::subject::Subject;
 use crate::exit::Exit;
 use crate::failure::exit_for_cause;
@@ -25,6 +30,9 @@ pub(super) fn of_error(error: &Error, subject: &Subject<'_>) -> Finding {
 
 /// Returns the finding for a fault.
 pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
+    if let Some(finding) = network::forwarding_finding(fault, subject) {
+        return finding.details(evidence_lines(fault));
+    }
     let seen = seen(fault);
     let exit = exit_for_cause(&fault.cause);
     let by = |blame| Finding::failed(blame, exit, seen.clone());
@@ -64,12 +72,10 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
             .mend("use https, or set `allow_http = true` in its entry")
             .run(subject.edit_command()),
         Cause::NotBuilt { .. } => by(Blame::Bowline).mend("install a bowline that has this feature"),
-        Cause::Redirect { .. } => by(Blame::You)
-            .mend("if you trust that address, use it as the URL")
-            .run(subject.edit_command()),
+        Cause::Redirect { location } => of_redirect(location, fault, by, subject),
         Cause::Spawn(_) => by(Blame::Machine).mend("is it a program for this machine?").run(subject.edit_command()),
         Cause::Exited(exit) => of_exit(*exit, by(Blame::Server), fault, subject),
-        Cause::Protocol(misbehavior) => of_misbehavior(misbehavior, by, subject),
+        Cause::Protocol(misbehavior) => of_misbehavior(misbehavior, fault, by, subject),
         Cause::SessionLost => by(Blame::Server).mend(SESSION_ADVICE).run(again),
         Cause::NotAffine => by(Blame::Server).mend(SESSION_ADVICE).run(again),
         Cause::NoCommonVersion { .. } => by(Blame::Server)
@@ -92,10 +98,12 @@ fn of_status(code: u16, fault: &Fault, subject: &Subject<'_>) -> Finding {
     let again = subject.doctor_command(&[]);
     match (code, &fault.cause) {
         (_, Cause::Status { retry_after: Some(after), .. }) => {
-            let seconds = after.as_secs().max(1);
-            by(Blame::Server)
-                .mend(format!("the server is busy and asks to come back in {seconds} s"))
-                .run(again)
+            let wait = if *after >= RETRY_AFTER_CAP {
+                "an hour or more".to_owned()
+            } else {
+                format!("{} s", after.as_secs().max(1))
+            };
+            by(Blame::Server).mend(format!("the server is busy and asks to come back in {wait}")).run(again)
         }
         (403, _) => by(Blame::You)
             .mend("access is denied: is this your URL, and is the token meant for this server?")
@@ -114,6 +122,37 @@ fn of_status(code: u16, fault: &Fault, subject: &Subject<'_>) -> Finding {
     }
 }
 
+/// The longest `Retry-After` that is read: a longer one is cut to this.
+const RETRY_AFTER_CAP: Duration = Duration::from_secs(3600);
+
+fn of_redirect(
+    location: &str,
+    fault: &Fault,
+    by: impl Fn(Blame) -> Finding,
+    subject: &Subject<'_>,
+) -> Finding {
+    let url = subject.server.transport.http().map(|http| &http.url);
+    let target = Url::parse(location).ok();
+    // The query is not compared: none is shown of a location.
+    let is_itself = url
+        .zip(target.as_ref())
+        .is_some_and(|(url, target)| (url.origin(), url.path()) == (target.origin(), target.path()));
+    let again = subject.doctor_command(&[]);
+    if is_itself {
+        let mut finding = by(Blame::Server);
+        finding.seen = format!("the server redirects to itself: {location}");
+        return finding
+            .mend("no URL can help: ask who runs the server, or what is in front of it")
+            .run(again);
+    }
+    if fault.evidence.note.as_deref() == Some("one redirect too many") {
+        return by(Blame::Server)
+            .mend("the server, or something in front of it, redirects without end: ask who runs it")
+            .run(again);
+    }
+    by(Blame::You).mend("if you trust that address, use it as the URL").run(subject.edit_command())
+}
+
 fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject<'_>) -> Finding {
     let text = match exit {
         ProcessExit::Signal(_) => "it crashed or was killed; its log may say why",
@@ -127,9 +166,17 @@ fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject
 
 fn of_misbehavior(
     misbehavior: &Misbehavior,
+    fault: &Fault,
     by: impl Fn(Blame) -> Finding,
     subject: &Subject<'_>,
 ) -> Finding {
+    let note = fault.evidence.note.as_deref().unwrap_or_default();
+    if let (Misbehavior::ContentType, Some(problem)) = (misbehavior, note.strip_prefix(NOT_HTTP)) {
+        return of_broken_http(problem, by, subject);
+    }
+    if let (Misbehavior::BadResult, Some(refusal)) = (misbehavior, note.strip_prefix(REFUSED_HANDSHAKE)) {
+        return of_refused_handshake(refusal, by(Blame::Server), subject);
+    }
     match misbehavior {
         Misbehavior::Echo => {
             by(Blame::You).mend("`command` is no MCP server: correct it").run(subject.edit_command())
@@ -140,6 +187,42 @@ fn of_misbehavior(
         _ => by(Blame::Server)
             .mend("the server breaks the protocol: report it to who makes it")
             .run(subject.log_command()),
+    }
+}
+
+/// How the note of a fault begins if an answer could not be parsed as HTTP, and if the server answered the
+/// first request with an error.
+const NOT_HTTP: &str = "not HTTP: ";
+const REFUSED_HANDSHAKE: &str = "the server refused the handshake: ";
+
+/// Returns the finding for an answer that is no HTTP, or that breaks off within its headers.
+fn of_broken_http(problem: &str, by: impl Fn(Blame) -> Finding, subject: &Subject<'_>) -> Finding {
+    // Not even the first line is one of HTTP.
+    if problem.starts_with("invalid HTTP version") {
+        let mut finding = by(Blame::You);
+        "what listens there does not speak HTTP".clone_into(&mut finding.seen);
+        return finding.mend("correct the port in the URL").run(subject.edit_command());
+    }
+    let mut finding = by(Blame::Server);
+    finding.seen = format!("the server's answer is no valid HTTP: {problem}");
+    finding
+        .mend("the server, or something in front of it, breaks HTTP: report it to who runs it")
+        .run(subject.log_command())
+}
+
+/// Returns the finding for a server that answered the first request with an error.
+fn of_refused_handshake(refusal: &str, mut finding: Finding, subject: &Subject<'_>) -> Finding {
+    let (method, other_era) = match subject.server.protocol {
+        Protocol::Legacy => ("initialize", Some("modern")),
+        Protocol::Modern => ("server/discover", Some("legacy")),
+        Protocol::Auto => ("initialize", None),
+    };
+    finding.seen = format!("the server refused `{method}`: {refusal}");
+    match other_era {
+        Some(era) => finding
+            .mend("it may speak the other era of the protocol; else its log may say why it refuses")
+            .run(subject.doctor_command(&["--protocol", era])),
+        None => finding.mend("its log may say why it refuses").run(subject.log_command()),
     }
 }
 
@@ -168,8 +251,6 @@ const MAX_LINE_CHARS: usize = 160;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use bowline::{Server, SpawnError};
 
     use super::*;
@@ -225,6 +306,63 @@ mod tests {
         let remedy = finding.remedy.unwrap();
         assert_eq!(remedy.text, "the server is busy and asks to come back in 30 s");
         assert_eq!(remedy.command.as_deref(), Some("bowline doctor docs"));
+        // The transport reads no more than an hour.
+        let cause = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(3600)) };
+        let finding = with_subject(&http, |subject| of_fault(&Fault::new(cause), subject));
+        let text = finding.remedy.unwrap().text;
+        assert_eq!(text, "the server is busy and asks to come back in an hour or more");
+    }
+
+    /// Checks the finding for a fault with a note: what was seen, whose fault it is, and what mends it.
+    fn assert_finding(server: &Server, fault: &Fault, blame: Blame, seen: &str, text: &str, command: &str) {
+        let finding = with_subject(server, |subject| of_fault(fault, subject));
+        assert_eq!((finding.blame, &*finding.seen), (Some(blame), seen));
+        let remedy = finding.remedy.unwrap();
+        assert_eq!((&*remedy.text, remedy.command.as_deref()), (text, Some(command)));
+    }
+
+    #[test]
+    fn redirect_is_the_servers_fault_if_no_url_helps() {
+        let http = Server::http("docs", "https://docs.example/mcp?key=k3y").build().unwrap();
+        let to = |location: &str| {
+            Fault::new(Cause::Redirect { location: location.to_owned() }).with_note("one redirect too many")
+        };
+        assert_finding(
+            &http,
+            &to("https://docs.example/mcp"),
+            Blame::Server,
+            "the server redirects to itself: https://docs.example/mcp",
+            "no URL can help: ask who runs the server, or what is in front of it",
+            "bowline doctor docs",
+        );
+        assert_finding(
+            &http,
+            &to("https://docs.example/a"),
+            Blame::Server,
+            "refused to follow a redirect to https://docs.example/a: one redirect too many",
+            "the server, or something in front of it, redirects without end: ask who runs it",
+            "bowline doctor docs",
+        );
+    }
+
+    #[test]
+    fn other_era_is_suggested_if_one_was_chosen() {
+        let refused = Fault::protocol(Misbehavior::BadResult)
+            .with_note("the server refused the handshake: go away (code -32000)");
+        let docs = || Server::http("docs", "https://docs.example/mcp").build().unwrap();
+        let text = "it may speak the other era of the protocol; else its log may say why it refuses";
+        for (protocol, method, era) in
+            [(Protocol::Legacy, "initialize", "modern"), (Protocol::Modern, "server/discover", "legacy")]
+        {
+            assert_finding(
+                &docs().with_protocol(protocol),
+                &refused,
+                Blame::Server,
+                &format!("the server refused `{method}`: go away (code -32000)"),
+                text,
+                &format!("bowline doctor docs --protocol {era}"),
+            );
+        }
     }
 
     #[test]

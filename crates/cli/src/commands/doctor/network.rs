@@ -3,9 +3,13 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use bowline::{Cause, Fault};
+use bowline::config::Http;
+use bowline::{Cause, Fault, Limit};
 use bowline_settings::shell_quote;
-use bowline_transport::http::{ServerProbe, ServerRoute};
+use bowline_transport::http::{Proxies, ServerProbe, ServerRoute};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::check::{Blame, CheckLog, Finding};
 use super::subject::Subject;
@@ -13,9 +17,18 @@ use crate::exit::Exit;
 
 const DNS_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a proxy may take to answer, once a handshake through it has run out of time.
+const PROXY_ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reaches the server, without sending anything. Returns whether it accepted a connection.
-pub(super) async fn check(probe: &ServerProbe, subject: &Subject<'_>, log: &CheckLog) -> bool {
+///
+/// `unusable_variable` is that of [`unusable_proxy_variable`].
+pub(super) async fn check(
+    probe: &ServerProbe,
+    unusable_variable: Option<&str>,
+    subject: &Subject<'_>,
+    log: &CheckLog,
+) -> bool {
     let begun = Instant::now();
     let route = probe.route();
     if let ServerRoute::Socket(path) = &route {
@@ -25,7 +38,7 @@ pub(super) async fn check(probe: &ServerProbe, subject: &Subject<'_>, log: &Chec
     }
     let (host, port) = probe.address();
     let is_proxied = route != ServerRoute::Direct;
-    if !log.add("proxy", begun, route_finding(&route, subject)) {
+    if !log.add("proxy", begun, route_finding(&route, unusable_variable, subject)) {
         log.skip(&["dns", "tcp"], SKIPPED);
         return false;
     }
@@ -41,6 +54,104 @@ pub(super) async fn check(probe: &ServerProbe, subject: &Subject<'_>, log: &Chec
     log.add("tcp", begun, tcp_finding(&place, connected.as_ref().map(ToString::to_string), subject))
 }
 
+/// Returns host and port of the proxy through which the server is reached.
+pub(super) fn proxy_address(probe: &ServerProbe) -> Option<String> {
+    let is_proxied = matches!(probe.route(), ServerRoute::Proxy(_));
+    let (host, port) = probe.address();
+    is_proxied.then(|| format!("{host}:{port}"))
+}
+
+/// Returns the variable that is to name the proxy of this server, and that is no address of a proxy.
+pub(super) fn unusable_proxy_variable(
+    http: &Http,
+    read_variable: impl Fn(&str) -> Option<String>,
+) -> Option<&'static str> {
+    let first_set = |names: [&'static str; 2]| {
+        names.into_iter().find_map(|name| read_variable(name).map(|value| (name, value)))
+    };
+    let (_, bypass) = first_set(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    // Where a proxy that is surely understood is not used, the variables have no meaning.
+    if ignores_proxy(http, "http://proxy.invalid:1", &bypass) {
+        return None;
+    }
+    let of_scheme = if http.url.scheme() == "https" {
+        ["HTTPS_PROXY", "https_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy"]
+    };
+    let set = [of_scheme, ["ALL_PROXY", "all_proxy"]].into_iter().filter_map(first_set);
+    let mut values = set.filter(|(_, value)| !value.is_empty());
+    values.find(|(_, value)| ignores_proxy(http, value, "")).map(|(name, _)| name)
+}
+
+/// Whether the server is reached directly with these settings.
+fn ignores_proxy(http: &Http, proxy: &str, bypass: &str) -> bool {
+    let proxies =
+        Proxies::Fixed { http: proxy.to_owned(), https: proxy.to_owned(), bypass: bypass.to_owned() };
+    ServerProbe::new(http, proxies).is_ok_and(|probe| probe.route() == ServerRoute::Direct)
+}
+
+/// Returns the finding for a tunnel that the proxy did not open. `None` if the proxy is not at fault.
+pub(super) async fn check_tunnel(
+    probe: &ServerProbe,
+    fault: &Fault,
+    subject: &Subject<'_>,
+) -> Option<Finding> {
+    let proxy = subject.proxy?;
+    let note = fault.evidence.note.as_deref().unwrap_or_default();
+    if note.contains("proxy authorization required") {
+        return Some(proxy_login_finding(proxy));
+    }
+    if !matches!(fault.cause, Cause::Timeout(_)) || !is_silent_proxy(probe, subject).await {
+        return None;
+    }
+    let seen = format!("the proxy at {proxy} does not answer");
+    Some(proxy_mended(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
+}
+
+/// Returns the finding for a request that a proxy was to forward. `None` if the proxy is not at fault.
+pub(super) fn forwarding_finding(fault: &Fault, subject: &Subject<'_>) -> Option<Finding> {
+    let proxy = subject.proxy.filter(|_| subject.has_scheme("http"))?;
+    match &fault.cause {
+        Cause::Status { code: 407, .. } => Some(proxy_login_finding(proxy)),
+        Cause::Timeout(Limit::Connect) => {
+            let seen = format!("no answer comes through the proxy at {proxy}");
+            Some(proxy_mended(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the proxy answers nothing to a first request. A proxy that is reached over TLS is not asked.
+async fn is_silent_proxy(probe: &ServerProbe, subject: &Subject<'_>) -> bool {
+    let ServerRoute::Proxy(proxy) = probe.route() else { return false };
+    let Some(http) = subject.server.transport.http() else { return false };
+    let host = http.url.host_str().unwrap_or_default();
+    let port = http.url.port_or_known_default().unwrap_or_default();
+    let request = match proxy.split_once("://") {
+        Some(("http", _)) => {
+            format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").into_bytes()
+        }
+        // The greeting of SOCKS 5: one method, without credentials.
+        Some(("socks5" | "socks5h", _)) => vec![5, 1, 0],
+        _ => return false,
+    };
+    let (host, port) = probe.address();
+    let exchange = async {
+        let mut stream = TcpStream::connect((host.as_str(), port)).await?;
+        stream.write_all(&request).await?;
+        stream.read_u8().await
+    };
+    timeout(PROXY_ANSWER_TIMEOUT, exchange).await.is_err()
+}
+
+fn proxy_login_finding(proxy: &str) -> Finding {
+    let seen = format!("the proxy at {proxy} requires credentials (status 407)");
+    Finding::failed(Blame::You, Exit::Connection, seen).mend(format!(
+        "write user and password into HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: http://USER:PASSWORD@{proxy}"
+    ))
+}
+
 /// What is contacted.
 struct Place<'a> {
     host: &'a str,
@@ -51,7 +162,15 @@ struct Place<'a> {
 
 const SKIPPED: &str = "an earlier check failed";
 
-fn route_finding(route: &ServerRoute, subject: &Subject<'_>) -> Finding {
+fn route_finding(route: &ServerRoute, unusable_variable: Option<&str>, subject: &Subject<'_>) -> Finding {
+    if let Some(name) = unusable_variable {
+        let seen = match route {
+            ServerRoute::Proxy(proxy) => format!("through {proxy}, since {name} is no address of a proxy"),
+            _ => format!("none: the server is reached directly, since {name} is no address of a proxy"),
+        };
+        let finding = Finding::warning(Blame::You, seen);
+        return finding.mend(format!("set {name} to an address such as http://HOST:PORT, or unset it"));
+    }
     match route {
         ServerRoute::Proxy(proxy) => Finding::ok(format!("through {proxy}, which also resolves the name")),
         ServerRoute::UnsupportedProxy(proxy) => {
@@ -73,10 +192,21 @@ fn proxy_mended(finding: Finding, subject: &Subject<'_>) -> Finding {
 fn dns_finding(place: &Place<'_>, found: Result<&[IpAddr], &Fault>, subject: &Subject<'_>) -> Finding {
     let host = place.host;
     let fault = match found {
-        Ok([ip]) if *host == ip.to_string() => return Finding::ok("the URL has an address"),
+        Ok([ip]) if *host == ip.to_string() => {
+            return Finding::ok(if place.is_proxied {
+                "the proxy resolves the name of the server"
+            } else {
+                "the URL has an address"
+            });
+        }
         Ok(found) => {
             let shown: Vec<String> = found.iter().take(4).map(ToString::to_string).collect();
-            return Finding::ok(format!("{host} is {}", shown.join(", ")));
+            let shown = format!("{host} is {}", shown.join(", "));
+            return Finding::ok(if place.is_proxied {
+                format!("the proxy {shown}; it resolves the name of the server")
+            } else {
+                shown
+            });
         }
         Err(fault) => fault,
     };
@@ -148,7 +278,7 @@ fn socket_finding(path: &str, fault: Option<&Fault>, subject: &Subject<'_>) -> F
 
 #[cfg(test)]
 mod tests {
-    use bowline::{Limit, Server};
+    use bowline::Server;
 
     use super::*;
     use crate::commands::doctor::subject::tests::with_subject;
@@ -170,6 +300,41 @@ mod tests {
             let silent = tcp(Cause::Timeout(Limit::Connect));
             assert_eq!((silent.blame, silent.exit), (Some(Blame::Network), Exit::Timeout));
             assert_eq!(tcp(Cause::Unreachable).blame, Some(Blame::Network));
+        });
+    }
+
+    #[test]
+    fn only_a_variable_that_is_no_address_is_unusable() {
+        let unusable = |url: &str, variables: &[(&str, &str)]| {
+            let server = Server::http("docs", url).build().unwrap();
+            let read = |name: &str| {
+                let found = variables.iter().find(|(variable, _)| *variable == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            unusable_proxy_variable(server.transport.http().unwrap(), read)
+        };
+        let (https, http) = ("https://docs.example/mcp", "http://docs.example/mcp");
+        assert_eq!(unusable(https, &[]), None);
+        assert_eq!(unusable(https, &[("https_proxy", "::::")]), Some("https_proxy"));
+        assert_eq!(unusable(http, &[("https_proxy", "::::")]), None);
+        assert_eq!(unusable(http, &[("ALL_PROXY", "::::")]), Some("ALL_PROXY"));
+        assert_eq!(unusable(https, &[("https_proxy", "")]), None);
+        assert_eq!(unusable(https, &[("HTTPS_PROXY", "http://u:p@proxy.example:3128")]), None);
+        assert_eq!(unusable(https, &[("https_proxy", "::::"), ("no_proxy", "docs.example")]), None);
+        assert_eq!(unusable("http://127.0.0.1:1/mcp", &[("http_proxy", "::::")]), None);
+    }
+
+    #[test]
+    fn proxy_resolves_the_name_of_the_server() {
+        let ip: IpAddr = "127.0.0.1".parse().unwrap();
+        with_subject(&server(), |subject| {
+            let seen = |host, is_proxied| {
+                dns_finding(&Place { host, port: 3128, is_proxied }, Ok(&[ip]), subject).seen
+            };
+            assert_eq!(seen("127.0.0.1", true), "the proxy resolves the name of the server");
+            assert_eq!(seen("127.0.0.1", false), "the URL has an address");
+            let named = "the proxy proxy.example is 127.0.0.1; it resolves the name of the server";
+            assert_eq!(seen("proxy.example", true), named);
         });
     }
 

@@ -32,16 +32,23 @@ pub(super) async fn examine(settings: &Settings, subject: &Subject<'_>, log: &Ch
 }
 
 async fn examine_steps(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
+    let mut proxy = None;
     let is_reachable = match &subject.server.transport {
         Transport::Stdio(program) => program::check(program, subject, log).await,
         Transport::Http(http) | Transport::Sse(http) => match ServerProbe::new(http, Proxies::System) {
-            Ok(probe) => network::check(&probe, subject, log).await && tls::check(&probe, subject, log).await,
+            Ok(probe) => {
+                proxy = network::proxy_address(&probe);
+                let subject = Subject { proxy: proxy.as_deref(), ..*subject };
+                let unusable = network::unusable_proxy_variable(http, |name| settings.env.var(name));
+                network::check(&probe, unusable, &subject, log).await
+                    && tls::check(&probe, &subject, log).await
+            }
             Err(fault) => log.add("proxy", Instant::now(), fault::of_fault(&fault, subject)),
         },
         _ => true,
     };
     if is_reachable {
-        connect(settings, subject, log).await;
+        connect(settings, &Subject { proxy: proxy.as_deref(), ..*subject }, log).await;
     } else {
         log.skip(&["connection"], SKIPPED);
         log.skip(&connection::NAMES, SKIPPED);
@@ -87,11 +94,16 @@ async fn check_connection(client: &Client, begun: Instant, subject: &Subject<'_>
         }
         Err(error) => error,
     };
+    let requires_tls = match error.kind() {
+        ErrorKind::Fault(fault) => tls::is_required(fault, subject).await,
+        _ => false,
+    };
     match error.kind() {
         ErrorKind::Fault(fault) if authorization::is_about_login(fault) => {
             authorization::check(client.identity(), Some(fault), subject, log).await;
             log.skip(&["connection"], "it needs the login");
         }
+        _ if requires_tls => drop(log.add_timed("connection", took, tls::required_finding(subject))),
         _ => drop(log.add_timed("connection", took, fault::of_error(&error, subject))),
     }
     log.skip(&connection::NAMES, SKIPPED);

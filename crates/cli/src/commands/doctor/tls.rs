@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use bowline::{Cause, Fault};
-use bowline_transport::http::{ServerProbe, TlsProbeError, TlsProbeReport, TlsProblem};
+use bowline::{Cause, Fault, Misbehavior};
+use bowline_transport::http::{Proxies, ServerProbe, TlsProbeError, TlsProbeReport, TlsProblem};
 use url::Url;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};
 
 use super::check::{Blame, CheckLog, Finding};
+use super::network;
 use super::subject::Subject;
 use crate::exit::Exit;
 use crate::print::clock;
@@ -20,7 +21,38 @@ const EXPIRY_NOTICE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(super) async fn check(probe: &ServerProbe, subject: &Subject<'_>, log: &CheckLog) -> bool {
     let begun = Instant::now();
     let Some(report) = probe.handshake(HANDSHAKE_TIMEOUT).await else { return true };
-    log.add("tls", begun, finding(&report, SystemTime::now(), subject))
+    let of_proxy = match &report.outcome {
+        Err(TlsProbeError::Connection(fault)) => network::check_tunnel(probe, fault, subject).await,
+        _ => None,
+    };
+    let found = of_proxy.unwrap_or_else(|| finding(&report, SystemTime::now(), subject));
+    log.add("tls", begun, found)
+}
+
+/// Whether a server with an `http` URL presents a certificate at the same URL with `https`. Nothing is sent unless
+/// the fault looks like that of a server that was sent something else than TLS.
+pub(super) async fn is_required(fault: &Fault, subject: &Subject<'_>) -> bool {
+    let is_suspect = matches!(
+        fault.cause,
+        Cause::Cut | Cause::Status { code: 400, .. } | Cause::Protocol(Misbehavior::ContentType)
+    );
+    let http = subject.server.transport.http().filter(|http| http.socket.is_none());
+    let Some(http) = http.filter(|_| is_suspect && subject.proxy.is_none() && subject.has_scheme("http"))
+    else {
+        return false;
+    };
+    let mut http = http.clone();
+    with_tls(&mut http.url);
+    let Ok(probe) = ServerProbe::new(&http, Proxies::Direct) else { return false };
+    let report = probe.handshake(HANDSHAKE_TIMEOUT).await;
+    report.is_some_and(|report| report.outcome.is_ok() || !report.certificates.is_empty())
+}
+
+/// Returns the finding for a server that speaks TLS, while its URL is `http`.
+pub(super) fn required_finding(subject: &Subject<'_>) -> Finding {
+    Finding::failed(Blame::You, Exit::Connection, "the server speaks TLS, and the URL is http")
+        .mend("write https:// in the URL")
+        .run(subject.other_url_command(with_tls))
 }
 
 /// What is shown of a certificate. Its text is the server's: untrusted.
@@ -120,6 +152,12 @@ fn finding(report: &TlsProbeReport, now: SystemTime, subject: &Subject<'_>) -> F
         Err(TlsProbeError::Connection(fault)) => connection_finding(fault, subject),
         Err(_) => Finding::failed(Blame::Server, Exit::Connection, "the handshake failed"),
     }
+}
+
+/// Changes the URL of a server that has a certificate.
+fn with_tls(url: &mut Url) {
+    // It can be changed from one special scheme to another.
+    let _ = url.set_scheme("https");
 }
 
 /// Changes the URL of a server that has no certificate.

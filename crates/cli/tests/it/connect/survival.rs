@@ -193,7 +193,8 @@ async fn signals_end_connect_in_good_order() {
         let context = Context::new();
         let server = testkit::server().legacy().tool("slow").run().await;
         let mut host = Host::start_initialized(context.bowline(["connect", &server.url()])).await;
-        let open = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        let open =
+            host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
         server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         kill_process(to_pid(host.id()), signal).expect("it is there");
         // Who sends a signal may still read.

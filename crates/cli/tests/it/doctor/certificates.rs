@@ -143,6 +143,21 @@ async fn self_signed_certificate_is_named() {
 }
 
 #[tokio::test]
+async fn http_url_of_a_server_with_tls_is_named() {
+    let TlsSite { context, address } = TlsSite::signed(params(&["127.0.0.1"], 2020, 2090), true).await;
+    let examining = tokio::task::spawn_blocking(move || {
+        let url = format!("http://{address}/mcp");
+        Examined::of(&context, &[&*url, "--connect-timeout", "2s"])
+    });
+    verdict!(examining.await.unwrap().verdict(), @"
+    exit 3
+    connection failed, you: the server speaks TLS, and the URL is http
+      write https:// in the URL
+      $ bowline doctor https://127.0.0.1:[PORT]/mcp
+    ");
+}
+
+#[tokio::test]
 async fn missing_file_of_authorities_is_named() {
     let context = Context::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

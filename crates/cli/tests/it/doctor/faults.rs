@@ -5,7 +5,8 @@ use std::time::Duration;
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::json;
 
-use super::{assert_reset_is_named, verdict, verdict_of, verdict_of_url};
+use super::{Examined, assert_reset_is_named, verdict, verdict_of, verdict_of_url};
+use crate::context::Context;
 
 /// Examines a legacy server with these faults.
 async fn verdict_with(faults: impl IntoIterator<Item = Fault>) -> String {
@@ -76,6 +77,16 @@ named!(
     "
 );
 named!(
+    long_retry_after_is_named,
+    [Fault::response(CannedResponse::new(429).header("retry-after", "86400")).always()],
+    @"
+    exit 3
+    connection failed, server: HTTP status 429
+      the server is busy and asks to come back in an hour or more
+      $ bowline doctor docs
+    "
+);
+named!(
     web_page_is_named,
     [Fault::response(CannedResponse::new(200).html("<h1>Welcome</h1>")).always()],
     @"
@@ -93,6 +104,16 @@ named!(
     connection failed, you: refused to follow a redirect to https://other.example/mcp: it is another origin
       if you trust that address, use it as the URL
       $ bowline edit
+    "
+);
+named!(
+    redirect_to_itself_is_named,
+    [Fault::response(CannedResponse::new(307).header("location", "/mcp")).always()],
+    @"
+    exit 3
+    connection failed, server: the server redirects to itself: http://127.0.0.1:[PORT]/mcp
+      no URL can help: ask who runs the server, or what is in front of it
+      $ bowline doctor docs
     "
 );
 named!(reset_request_is_named, [Fault::reset().always()], @"
@@ -183,8 +204,8 @@ named!(
 );
 named!(refused_handshake_is_named, [Fault::error(-32603, "no rope").on("initialize").always()], @"
 exit 3
-connection failed, server: the server's result does not fit the request: the server refused the handshake: no rope (code -32603)
-  the server breaks the protocol: report it to who makes it
+connection failed, server: the server refused `initialize`: no rope (code -32603)
+  its log may say why it refuses
   $ bowline info docs -vv
 ");
 named!(refused_list_is_named, [Fault::error(-32603, "no rope").on("tools/list").always()], @"
@@ -209,6 +230,22 @@ named!(
       $ bowline --version
     "
 );
+
+/// A suggested command reaches the server in the same way, and holds no secret.
+#[tokio::test]
+async fn suggested_command_repeats_connection_options() {
+    let server = testkit::server().legacy().fault(Fault::silent().always()).run().await;
+    let url = server.url();
+    let words = [&*url, "-H", "X-Key: k3y", "--protocol", "legacy", "--connect-timeout", "1s"];
+    let examined = Examined::of(&Context::new(), &words);
+    verdict!(examined.verdict(), @"
+    exit 4
+    connection failed, server: the server did not become ready in time
+      the server accepts connections and does not answer: allow more time, or ask who runs it
+      $ bowline doctor http://127.0.0.1:[PORT]/mcp --protocol legacy -H 'X-Key: …' --connect-timeout 2m
+    ");
+    assert!(!examined.json.to_string().contains("k3y"), "{:#}", examined.json);
+}
 
 #[tokio::test]
 async fn reset_on_accept_is_named() {
