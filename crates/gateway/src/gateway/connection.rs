@@ -265,18 +265,18 @@ impl Connection {
             }
             has_changed
         });
-        self.wait_for_log_level().await;
+        self.wait_for_log_level(LOG_LEVEL_WAIT).await;
     }
 
     /// Waits until the server knows which log messages are wanted, for a short time: one that is slow
     /// to set a level is no reason to delay calls.
-    pub(super) async fn wait_for_log_level(&self) {
+    pub(super) async fn wait_for_log_level(&self, limit: Duration) {
         let wanted = *self.log_level.borrow();
         if *self.applied_log_level.borrow() == wanted {
             return;
         }
         let mut applied = self.applied_log_level.clone();
-        let _ = timeout(LOG_LEVEL_WAIT, applied.wait_for(|applied| *applied == wanted)).await;
+        let _ = timeout(limit, applied.wait_for(|applied| *applied == wanted)).await;
     }
 
     /// Whether the server is connected at the moment.
@@ -460,7 +460,9 @@ async fn apply_log_level(
 }
 
 /// How long a request waits until a server knows which log messages are wanted.
-const LOG_LEVEL_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LOG_LEVEL_WAIT: Duration = Duration::from_secs(1);
+/// How long the response to a host that sets the level waits for the same. What it calls next need not.
+pub(super) const SET_LOG_LEVEL_WAIT: Duration = Duration::from_secs(5);
 /// How long the end of a connection waits for a handshake that is under way.
 const HANDSHAKE_GRACE: Duration = Duration::from_secs(2);
 /// How long the shutdown waits for hooks.

@@ -10,6 +10,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_server::OpenRequest;
 
 use super::Shared;
+use super::connection::LOG_LEVEL_WAIT;
 use super::lists::list;
 use super::route::{Route, route};
 use super::session::HostSession;
@@ -269,7 +270,7 @@ pub(super) async fn forward_call(
     let Some(_permit) = upstream.count_call() else {
         return Err(error_response::too_many_requests(&config.name));
     };
-    connected.wait_for_log_level().await;
+    connected.wait_for_log_level(LOG_LEVEL_WAIT).await;
     let sent = connected.members.begin(upstream.member(), open);
     let timeouts = &config.timeouts;
     let mut options = call_options(timeouts);

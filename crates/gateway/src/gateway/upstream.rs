@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::connection::{Connection, ConnectionUse};
+use super::connection::{Connection, ConnectionUse, SET_LOG_LEVEL_WAIT};
 use super::connections::{ConnectError, Scope};
 use super::members::MemberId;
 use super::subscriptions::Subscriptions;
@@ -290,7 +290,7 @@ impl Upstreams {
             .collect();
         let connected = connections.into_iter().filter(|connection| connection.is_connected());
         let mut waiting: JoinSet<()> =
-            connected.map(|connection| async move { connection.wait_for_log_level().await }).collect();
+            connected.map(|connection| async move { connection.wait_for_log_level(SET_LOG_LEVEL_WAIT).await }).collect();
         while waiting.join_next().await.is_some() {}
     }
 

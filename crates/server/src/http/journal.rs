@@ -65,6 +65,8 @@ const SUSPENSION: Duration = Duration::from_secs(30);
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a request waits until it is recorded. A store that hangs must not stop everything.
 const STORE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a session may take to load. One that is not loaded is lost to its host, so this is longer.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Journal {
     /// Records sessions in `store`, and forgets each after `lifetime` without a sign of it.
@@ -131,7 +133,7 @@ impl Journal {
             serde_json::from_slice(record)
                 .is_ok_and(|record: SessionRecord| record.revision.is_some() && accepts(&record))
         });
-        let loaded = timeout(STORE_TIMEOUT, self.store.load(&name, accepts)).await;
+        let loaded = timeout(LOAD_TIMEOUT, self.store.load(&name, accepts)).await;
         let StoredSession { record, journal } = match loaded {
             Ok(Ok(stored)) => stored?,
             Ok(Err(error)) => {
