@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use bowline::negotiation::ServerKey;
 use bowline::{Json, Registry, Server};
-use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, Profile, ServerLists};
+use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, Profile, SavedLists, ServerLists};
+use bowline_store::private;
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
 use crate::print::{clock, units};
+use crate::search_index::{ServerTexts, Source};
 use crate::session;
 use crate::settings::Settings;
 
@@ -20,18 +22,20 @@ pub(crate) struct ListCache {
     catalog: Option<FolderCatalog>,
 }
 
-/// The lists of one server.
+/// The lists of one server, in some form.
 #[derive(Debug)]
-pub(crate) struct KnownLists {
+pub(crate) struct Known<L> {
     pub(crate) server: Server,
-    pub(crate) lists: ServerLists,
+    pub(crate) lists: L,
     /// When they were fetched, if that was not just now.
     pub(crate) fetched: Option<SystemTime>,
     /// Why they could not be fetched now.
     pub(crate) failure: Option<String>,
 }
 
-impl KnownLists {
+pub(crate) type KnownLists = Known<ServerLists>;
+
+impl<L> Known<L> {
     /// When the lists were fetched, for machines, if that was not just now.
     pub(crate) fn fetched_text(&self) -> Option<String> {
         self.fetched.map(clock::utc)
@@ -84,8 +88,8 @@ impl ListCache {
         catalog.save(&key, &lists);
     }
 
-    /// Loads what is known of these servers.
-    pub(crate) fn load(&self, servers: Vec<Server>) -> Vec<(Server, Option<(ServerLists, SystemTime)>)> {
+    /// Finds what is known of these servers.
+    pub(crate) fn find(&self, servers: Vec<Server>) -> Vec<(Server, Option<SavedLists>)> {
         let keys: Vec<_> = servers.iter().map(ServerKey::from_server).collect();
         let mut known = self.catalog.as_ref().map(|catalog| catalog.latest(&keys)).unwrap_or_default();
         known.resize_with(servers.len(), || None);
@@ -99,7 +103,36 @@ impl ListCache {
         refresh: Refresh,
         settings: &Settings,
     ) -> Outcome<Vec<KnownLists>> {
-        let known = self.load(servers.into_iter().filter(|server| server.enabled).collect());
+        self.known(servers, (refresh, settings), SavedLists::load, |lists| lists).await
+    }
+
+    /// Returns what a search needs of the lists of these servers.
+    pub(crate) async fn search_texts(
+        &self,
+        servers: Vec<Server>,
+        refresh: Refresh,
+        settings: &Settings,
+    ) -> Outcome<Vec<Known<ServerTexts>>> {
+        let convert = |lists| ServerTexts::new(&lists, None);
+        self.known(servers, (refresh, settings), load_search_texts, convert).await
+    }
+
+    /// Returns the lists of these servers in the form that `load` and `convert` make.
+    async fn known<L: Default>(
+        &self,
+        servers: Vec<Server>,
+        (refresh, settings): (Refresh, &Settings),
+        load: impl Fn(&SavedLists) -> Option<L>,
+        convert: impl Fn(ServerLists) -> L,
+    ) -> Outcome<Vec<Known<L>>> {
+        let found = self.find(servers.into_iter().filter(|server| server.enabled).collect());
+        let known: Vec<_> = found
+            .into_iter()
+            .map(|(server, saved)| {
+                let loaded = saved.and_then(|saved| Some((load(&saved)?, saved.saved())));
+                (server, loaded)
+            })
+            .collect();
         let is_wanted = |known: &Option<_>| refresh == Refresh::All || known.is_none();
         let wanted = known.iter().filter(|(_, known)| is_wanted(known)).map(|(server, _)| server.clone());
         let mut fetched = self.fetch(wanted.collect(), settings).await?.into_iter();
@@ -107,10 +140,10 @@ impl ListCache {
             let is_wanted = is_wanted(&known);
             let (earlier, time) = known.unzip();
             match is_wanted.then(|| fetched.next()).flatten() {
-                Some(Ok(lists)) => KnownLists { server, lists, fetched: None, failure: None },
+                Some(Ok(lists)) => Known { server, lists: convert(lists), fetched: None, failure: None },
                 failed => {
                     let failure = failed.and_then(Result::err);
-                    KnownLists { server, lists: earlier.unwrap_or_default(), fetched: time, failure }
+                    Known { server, lists: earlier.unwrap_or_default(), fetched: time, failure }
                 }
             }
         });
@@ -162,6 +195,21 @@ async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<Server
         }
     });
     join_all(each).await
+}
+
+/// Reads what a search needs of saved lists. It is made when they are searched for the first time.
+fn load_search_texts(saved: &SavedLists) -> Option<ServerTexts> {
+    let path = saved.search_path();
+    let source = Some(Source { saved: saved.saved(), bytes: saved.bytes()? });
+    let read = std::fs::read_to_string(&path).ok();
+    if let Some(texts) = read.and_then(|text| ServerTexts::parse(text, source)) {
+        return Some(texts);
+    }
+    let texts = ServerTexts::new(&saved.load()?, source);
+    if let Err(error) = private::replace_file(&path, texts.as_str().as_bytes()) {
+        tracing::debug!(%error, "the texts of a server could not be saved");
+    }
+    Some(texts)
 }
 
 /// Commands are one kind of host, whatever they can answer at the moment.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-pub use cache::{CatalogCache, CatalogKey, FolderCatalog};
+pub use cache::{CatalogCache, CatalogKey, FolderCatalog, SavedLists};
 pub(crate) use feed::{FeedTarget, ServerFeed, feed};
 pub(crate) use known_lists::KnownLists;
 pub use name_owners::NameOwners;

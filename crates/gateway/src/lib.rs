@@ -70,7 +70,7 @@ pub use bowline_server::{
     TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{
-    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, ServerLists, TaskOffer,
+    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, SavedLists, ServerLists, TaskOffer,
 };
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};

@@ -6,6 +6,7 @@ use std::path::Path;
 use bowline::Server;
 use bowline::config::Source;
 use bowline_config::{closest_name, parse_partial};
+use bowline_gateway::SavedLists;
 use bowline_settings::{ConfigEditor, ConfigFiles, private_folder};
 use serde_json::json;
 use url::Url;
@@ -117,9 +118,9 @@ fn unknown_entry(name: &str, path: &str, settings: &Settings) -> Failure {
 pub(super) fn list(settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let selection = settings.select_servers(&[])?;
-    let known = ListCache::open(settings).load(selection.servers);
+    let known = ListCache::open(settings).find(selection.servers);
     let rows = known.iter().map(|(server, known)| {
-        let tools = known.as_ref().map(|(lists, _)| lists.tools.len());
+        let tools = known.as_ref().and_then(SavedLists::load).map(|lists| lists.tools.len());
         (server.name.clone(), state(server), describe_target(server), tools)
     });
     let skipped = selection.skipped.iter().map(|skipped| {

@@ -1,15 +1,11 @@
 //! Implements `bowline search`.
 
-use std::borrow::Cow;
-
-use bowline::Json;
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::args::SearchArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::list_cache::{KnownLists, ListCache, Refresh};
+use crate::list_cache::{Known, ListCache, Refresh};
 use crate::print::table::Table;
 use crate::print::units;
 use crate::search_index::SearchIndex;
@@ -19,22 +15,32 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
     let SearchArgs { words, limit, refresh } = args;
     let selection = settings.select_servers(&[])?;
     let refresh = if refresh { Refresh::All } else { Refresh::Missing };
-    let known = ListCache::open(settings).lists(selection.servers, refresh, settings).await?;
+    let known = ListCache::open(settings).search_texts(selection.servers, refresh, settings).await?;
     let printer = &settings.printer;
-    for note in known.iter().filter(|one| one.failure.is_some()).flat_map(KnownLists::notes) {
+    for note in known.iter().filter(|one| one.failure.is_some()).flat_map(Known::notes) {
         printer.note(&note);
     }
     let words = words.join(" ");
-    let (index, items) = build_index(&known);
+    let mut index = SearchIndex::default();
+    for one in &known {
+        index.add(&one.server.name, &one.lists);
+    }
     let ranked = index.search(&words);
-    let found: Vec<_> = ranked.iter().take(limit as usize).map(|(at, rank)| (&items[*at], *rank)).collect();
+    let found: Vec<_> = ranked
+        .iter()
+        .take(limit as usize)
+        .filter_map(|found| {
+            let Known { server, lists, .. } = &known[found.server];
+            Some((&*server.name, lists.item(found.document)?, found.rank))
+        })
+        .collect();
     if printer.is_json() {
         let results: Vec<_> = found
             .iter()
-            .map(|(item, rank)| {
+            .map(|(server, item, rank)| {
                 json!({
-                    "kind": item.kind, "server": item.server, "name": item.id, "title": item.about.title,
-                    "description": item.about.description, "score": rank,
+                    "kind": item.kind, "server": server, "name": item.id, "title": item.title,
+                    "description": item.description, "score": rank,
                 })
             })
             .collect();
@@ -46,9 +52,10 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
         ));
     } else {
         let mut table = Table::new(["KIND", "SERVER", "NAME", "DESCRIPTION"]).with_name_columns(3);
-        for (item, _) in &found {
-            let about = item.about.description.as_deref().or(item.about.title.as_deref()).unwrap_or_default();
-            table.push_row([item.kind.into(), item.server.into(), item.id.to_string(), about.to_owned()]);
+        for (server, item, _) in &found {
+            let about = item.description.as_deref().or(item.title.as_deref()).unwrap_or_default();
+            let cells = [&*item.kind, server, &*item.id, about];
+            table.push_row(cells.map(str::to_owned));
         }
         printer.write_layout(&table.render(printer))?;
         if printer.on_terminal() && ranked.len() > found.len() {
@@ -56,68 +63,4 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
         }
     }
     Ok(Exit::Ok)
-}
-
-/// An element of a list that can be found.
-struct Item<'a> {
-    kind: &'static str,
-    server: &'a str,
-    /// The name of a tool or prompt, the URI of a resource, or a template.
-    id: Cow<'a, str>,
-    about: About<'a>,
-}
-
-/// What is said about an element of a list.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct About<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    title: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    description: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    uri: Cow<'a, str>,
-    #[serde(borrow, rename = "uriTemplate")]
-    uri_template: Cow<'a, str>,
-}
-
-/// How much the fields of an element count.
-const NAME_WEIGHT: f32 = 3.0;
-const TITLE_WEIGHT: f32 = 2.0;
-const SERVER_WEIGHT: f32 = 1.0;
-const ABOUT_WEIGHT: f32 = 1.0;
-
-fn build_index(known: &[KnownLists]) -> (SearchIndex, Vec<Item<'_>>) {
-    let mut index = SearchIndex::default();
-    let mut items = Vec::new();
-    for one in known {
-        let lists = &one.lists;
-        let kinds: [(&str, &[Json]); 4] = [
-            ("tool", &lists.tools),
-            ("prompt", &lists.prompts),
-            ("resource", &lists.resources),
-            ("template", &lists.templates),
-        ];
-        for (kind, list) in kinds {
-            for json in list {
-                let Ok(about) = json.decode::<About<'_>>() else { continue };
-                let id = match kind {
-                    "resource" => about.uri.clone(),
-                    "template" => about.uri_template.clone(),
-                    _ => about.name.clone(),
-                };
-                index.add(&[
-                    (&id, NAME_WEIGHT),
-                    (if *id == *about.name { "" } else { &about.name }, NAME_WEIGHT),
-                    (about.title.as_deref().unwrap_or_default(), TITLE_WEIGHT),
-                    (&one.server.name, SERVER_WEIGHT),
-                    (about.description.as_deref().unwrap_or_default(), ABOUT_WEIGHT),
-                ]);
-                items.push(Item { kind, server: &one.server.name, id, about });
-            }
-        }
-    }
-    (index, items)
 }

@@ -4,6 +4,7 @@ use bowline_testkit::{self as testkit, Tool};
 use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
+use crate::serve::CATALOG;
 use crate::status::http_entry;
 
 fn search_tool() -> Tool {
@@ -184,4 +185,33 @@ async fn search_ranks_what_all_servers_offer() {
     note: nothing offered by 2 servers matches `xyzzy`; `--refresh` asks them what they offer now
     ---
     ");
+}
+
+/// What a search needs of the lists is kept beside them, and made anew when they change or it is damaged.
+#[tokio::test]
+async fn a_search_is_of_what_was_listed_last() {
+    let context = Context::new();
+    let server = testkit::server().tool("first").run().await;
+    context.user_config(&http_entry("one", &server));
+    let found = |word: &str| {
+        let output = context.bowline(["search", word]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        output.stdout.split(|byte| *byte == b'\n').count() - 1
+    };
+    let kept = || -> Vec<_> {
+        let files = std::fs::read_dir(context.path(CATALOG)).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "search")).collect()
+    };
+    assert_eq!((found("first"), kept().len()), (1, 0), "it was asked just now");
+    assert_eq!((found("first"), kept().len()), (1, 1));
+    server.edit(|script| script.without_tool("first").tool("second"));
+    assert_eq!((found("first"), found("second")), (1, 0));
+    assert!(context.bowline(["tools", "--refresh"]).output().unwrap().status.success());
+    assert_eq!((found("first"), found("second"), kept().len()), (0, 1, 1));
+    for damage in ["", "{", "{}\n\n\n"] {
+        std::fs::write(&kept()[0], damage).unwrap();
+        assert_eq!((found("first"), found("second")), (0, 1), "{damage}");
+    }
+    assert_eq!(server.count("tools/list"), 2);
 }

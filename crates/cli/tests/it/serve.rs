@@ -11,7 +11,7 @@ use crate::connect::host::{Host, TEST_TIMEOUT, result_text};
 use crate::context::{Command, Context, snapshot};
 use crate::status::{http_entry, stdio_entry};
 
-const CATALOG: &str =
+pub(crate) const CATALOG: &str =
     if cfg!(windows) { "home/AppData/Local/bowline/cache/catalog" } else { "home/.cache/bowline/catalog" };
 
 pub(crate) async fn tools(host: &mut Host) -> Vec<String> {

@@ -63,6 +63,35 @@ pub struct FolderCatalog {
     folder: PathBuf,
 }
 
+/// Lists of a server in a [`FolderCatalog`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedLists {
+    path: PathBuf,
+    saved: SystemTime,
+}
+
+impl SavedLists {
+    /// When they were saved.
+    pub fn saved(&self) -> SystemTime {
+        self.saved
+    }
+
+    /// The size of the file. It is of the same lists as [`SavedLists::saved`] unless they were saved again.
+    pub fn bytes(&self) -> Option<u64> {
+        Some(fs::metadata(&self.path).ok()?.len())
+    }
+
+    /// Reads the lists. `None`: the file was deleted, or is damaged.
+    pub fn load(&self) -> Option<ServerLists> {
+        load(&self.path)
+    }
+
+    /// A file beside that of the lists, for what a search needs of them. It is deleted together with them.
+    pub fn search_path(&self) -> PathBuf {
+        self.path.with_extension(SEARCH_EXTENSION)
+    }
+}
+
 /// The contents of a file.
 #[derive(Serialize, Deserialize)]
 struct Record<L> {
@@ -76,8 +105,8 @@ impl FolderCatalog {
         Self { folder: folder.into() }
     }
 
-    /// The lists of each of these servers that were saved last, for hosts of whatever kind, and when.
-    pub fn latest(&self, servers: &[ServerKey]) -> Vec<Option<(ServerLists, SystemTime)>> {
+    /// The lists of each of these servers that were saved last, for hosts of whatever kind.
+    pub fn latest(&self, servers: &[ServerKey]) -> Vec<Option<SavedLists>> {
         let mut newest: HashMap<String, (SystemTime, PathBuf)> = HashMap::new();
         for (saved, path) in self.files().unwrap_or_default() {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -88,8 +117,8 @@ impl FolderCatalog {
             }
         }
         let latest = servers.iter().map(|server| {
-            let (saved, path) = newest.get(&server.to_string())?;
-            Some((load(path)?, *saved))
+            let (saved, path) = newest.remove(&server.to_string())?;
+            Some(SavedLists { path, saved })
         });
         latest.collect()
     }
@@ -115,6 +144,7 @@ impl FolderCatalog {
         kept.sort_unstable();
         for (_, path) in kept.iter().take(kept.len().saturating_sub(MAX_FILES)) {
             let _ = fs::remove_file(path);
+            let _ = fs::remove_file(path.with_extension(SEARCH_EXTENSION));
         }
         Ok(())
     }
@@ -186,6 +216,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 const EXTENSION: &str = "json";
+const SEARCH_EXTENSION: &str = "search";
 /// Most files in the folder: hosts of several kinds, in front of many servers.
 const MAX_FILES: usize = 1_000;
 /// Version of the file format.
@@ -235,7 +266,9 @@ mod tests {
         File::options().write(true).open(cache.path(&old)).unwrap().set_modified(long_ago).unwrap();
         let latest = cache.latest(&[one, two]);
         assert_eq!(latest[0], None);
-        assert_eq!(latest[1].as_ref().map(|(lists, _)| lists), Some(&lists("new")));
+        let latest = latest[1].as_ref().unwrap();
+        assert_eq!(latest.load(), Some(lists("new")));
+        assert!(latest.saved() > long_ago && latest.bytes().is_some());
     }
 
     #[test]

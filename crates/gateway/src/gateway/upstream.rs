@@ -289,8 +289,9 @@ impl Upstreams {
             .filter_map(|upstream| upstream.connection.borrow().clone())
             .collect();
         let connected = connections.into_iter().filter(|connection| connection.is_connected());
-        let mut waiting: JoinSet<()> =
-            connected.map(|connection| async move { connection.wait_for_log_level(SET_LOG_LEVEL_WAIT).await }).collect();
+        let mut waiting: JoinSet<()> = connected
+            .map(|connection| async move { connection.wait_for_log_level(SET_LOG_LEVEL_WAIT).await })
+            .collect();
         while waiting.join_next().await.is_some() {}
     }
 
