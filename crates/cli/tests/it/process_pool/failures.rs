@@ -1,0 +1,183 @@
+//! Faults of servers that are kept, and of the `bowline serve` that keeps them.
+
+use std::process::{Child, Output, Stdio};
+use std::time::Instant;
+
+use bowline_testkit::Fault;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+use crate::context::to_pid;
+
+fn spawn(pool: &Pool, words: &[&str]) -> Child {
+    let mut command = pool.context.bowline(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts")
+}
+
+async fn wait(child: Child) -> Output {
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
+    tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic")
+}
+
+/// An error of the server, its end and its silence read the same as without a daemon: exit code, facts and label.
+#[tokio::test]
+async fn failures_read_the_same_as_without_a_daemon() {
+    for script in both_eras(|| testkit::server().tool("echo").tool("slow")) {
+        let pool = Pool::of(script).await;
+        pool.run(&["info", "knots", "--no-daemon"]);
+        let faults: [(&[&str], fn() -> Fault); 5] = [
+            (&["call", "knots", "echo"], || Fault::error(-32603, "out of rope").on_tool("echo")),
+            (&["call", "knots", "echo", "--json"], || Fault::exit(3).on_tool("echo").executed()),
+            (&["call", "knots", "echo"], || Fault::exit(3).on_tool("echo").executed()),
+            (&["read", "knots", "knot://none"], || Fault::error(-32002, "no such knot").on("resources/read")),
+            (&["call", "knots", "slow", "ms=60000", "--timeout", "1s", "--json"], || {
+                Fault::noise("tying...").on_tool("slow")
+            }),
+        ];
+        for (words, fault) in faults {
+            pool.run(&["call", "knots", "echo"]);
+            let [direct, kept] = [&["--no-daemon"][..], &[]].map(|more| {
+                pool.server.arm(fault());
+                let shown = pool.run(&[words, more].concat());
+                pool.server.disarm();
+                shown
+            });
+            assert_eq!(kept, direct, "{words:?}");
+            assert!(!direct.starts_with("exit: 0\n"), "{direct}");
+        }
+        assert!(pool.run(&["call", "knots", "echo"]).starts_with("exit: 0\n"));
+    }
+}
+
+/// A server that ends while it starts is not blamed on the daemon.
+#[tokio::test]
+async fn a_server_that_does_not_start_fails_as_without_a_daemon() {
+    let context = Context::new();
+    context.user_config("[servers.knots]\ncommand = 'sh'\nargs = ['-c', 'echo frayed >&2; exit 3']\n");
+    let _gateway = Pool::serve(&context).await;
+    let [direct, kept] = [&["--no-daemon"][..], &[]]
+        .map(|more| context.run(context.bowline([&["info", "knots"], more].concat())));
+    assert_eq!(kept, direct);
+    assert!(direct.contains("exited with code 3") && direct.contains("frayed"), "{direct}");
+    context.user_config("[servers.knots]\ncommand = 'no-such-program'\n");
+    let [direct, kept] = [&["--no-daemon"][..], &[]]
+        .map(|more| context.run(context.bowline([&["info", "knots"], more].concat())));
+    assert_eq!(kept, direct);
+    assert!(direct.starts_with("exit: 3\n"), "{direct}");
+}
+
+/// Ctrl-C cancels the call on the server. The process may still be at it, so the next command gets another one.
+#[tokio::test]
+async fn an_interrupted_call_is_canceled_and_its_process_is_ended() {
+    let pool = Pool::of(testkit::server().legacy().tool("slow").tool("counter")).await;
+    pool.run(&["call", "knots", "counter"]);
+    let child = spawn(&pool, &["call", "knots", "slow", "ms=60000"]);
+    pool.server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    assert_eq!(wait(child).await.status.code(), Some(130));
+    pool.server.wait_until(|server| server.cancellations().len() == 1, TEST_TIMEOUT).await;
+    pool.wait_until_running(0).await;
+    assert_eq!(pool.starts(), 1);
+    assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
+    assert_eq!(pool.starts(), 2);
+}
+
+#[tokio::test]
+async fn a_command_that_is_killed_ends_its_process() {
+    let pool = Pool::of(testkit::server().legacy().tool("slow")).await;
+    let mut child = spawn(&pool, &["call", "knots", "slow", "ms=60000"]);
+    pool.server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    child.kill().expect("it runs");
+    pool.wait_until_running(0).await;
+    child.wait().expect("it has ended");
+}
+
+/// The daemon is killed during a call that may have effects: it has one outcome, which says that the server may
+/// have executed it, and it is not sent again.
+#[tokio::test]
+async fn a_call_under_a_daemon_that_is_killed_has_one_outcome() {
+    let Pool { context, server, gateway } = Pool::of(testkit::server().legacy().tool("slow")).await;
+    let mut command = context.bowline(["call", "knots", "slow", "ms=60000", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts");
+    server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    gateway.kill().await;
+    let output = wait(child).await;
+    assert_eq!(output.status.code(), Some(3));
+    let error: Value = serde_json::from_slice(&output.stderr).expect("an object");
+    assert_eq!(
+        (&error["error"]["executed"], &error["error"]["method"]),
+        (&Value::Null, &json!("tools/call")),
+        "{error}"
+    );
+    assert_eq!(server.received().iter().filter(|received| received.tool() == Some("slow")).count(), 1);
+    // The watchdog of the daemon ends its processes.
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+}
+
+/// A harmless call is sent again, to a process that the command starts.
+#[tokio::test]
+async fn a_harmless_call_survives_a_daemon_that_is_killed() {
+    for script in both_eras(|| testkit::server().tool(Tool::like("look", "slow").read_only())) {
+        let Pool { context, server, gateway } = Pool::of(script).await;
+        server.arm(Fault::silent().on_tool("look").times(1));
+        let mut command = context.bowline(["call", "knots", "look", "ms=1"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts");
+        server.wait_for(|received| received.tool() == Some("look"), TEST_TIMEOUT).await;
+        gateway.kill().await;
+        let output = wait(child).await;
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let calls = server.received().iter().filter(|received| received.tool() == Some("look")).count();
+        assert_eq!((calls, server.processes().len()), (2, 2));
+    }
+}
+
+/// What a killed daemon leaves behind is in nobody's way.
+#[tokio::test]
+async fn a_command_after_a_daemon_that_was_killed_starts_the_server() {
+    let Pool { context, server, gateway } = Pool::of(testkit::server().tool("counter")).await;
+    gateway.kill().await;
+    let folder = context.path(RUN_FOLDER);
+    let sockets = || std::fs::read_dir(&folder).expect("a folder").flatten().count();
+    assert_eq!(sockets(), 1);
+    assert!(context.run(context.bowline(["call", "knots", "counter"])).starts_with("exit: 0\n"));
+    assert_eq!((sockets(), server.processes().len()), (0, 1));
+}
+
+/// A daemon that was stopped accepts connections and never answers.
+#[tokio::test]
+async fn a_command_does_not_wait_for_a_daemon_that_was_stopped() {
+    let pool = Pool::of(testkit::server().tool("counter")).await;
+    pool.run(&["call", "knots", "counter"]);
+    pool.gateway.signal(Signal::STOP);
+    let begun = Instant::now();
+    let shown = pool.run(&["call", "knots", "counter"]);
+    let took = begun.elapsed();
+    pool.gateway.signal(Signal::CONT);
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    assert_eq!(pool.starts(), 2);
+    // It gives up after a second; the rest is for a busy machine.
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
+/// A process that was stopped while nobody used it is replaced.
+#[tokio::test]
+async fn a_process_that_does_not_answer_is_replaced() {
+    let pool = Pool::of(testkit::server().legacy().tool("counter")).await;
+    pool.run(&["call", "knots", "counter"]);
+    let stopped = to_pid(pool.server.pid().expect("it runs"));
+    kill_process(stopped, Signal::STOP).expect("it runs");
+    assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
+    assert_eq!(pool.starts(), 2);
+    pool.wait_until_running(1).await;
+}
+
+/// A process that ends while nobody uses it is not offered.
+#[tokio::test]
+async fn a_process_that_has_ended_is_replaced() {
+    let pool = Pool::of(testkit::server().legacy().tool("counter")).await;
+    pool.run(&["call", "knots", "counter"]);
+    pool.server.exit(0);
+    pool.wait_until_running(0).await;
+    assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
+    assert_eq!(pool.starts(), 2);
+}
