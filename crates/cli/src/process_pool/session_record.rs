@@ -52,6 +52,9 @@ pub(super) struct InitializeIdentity([Option<Json>; 3]);
 enum RequestKind {
     Initialize(InitializeIdentity),
     Discover,
+    /// A subscription. It has no response if it is canceled, and what the server still sends of it has an id that the
+    /// next command does not know.
+    Subscription,
     Other,
 }
 
@@ -138,6 +141,7 @@ impl SessionRecord {
                 let kind = match &**method {
                     method::INITIALIZE => RequestKind::Initialize(InitializeIdentity::of(params.as_ref())),
                     method::DISCOVER => RequestKind::Discover,
+                    method::LISTEN => RequestKind::Subscription,
                     _ => RequestKind::Other,
                 };
                 match &**method {
@@ -166,6 +170,14 @@ impl SessionRecord {
             Message::Notification { method, .. } if **method == *method::ROOTS_CHANGED => {
                 self.is_spent = true
             }
+            Message::Notification { method, params } if **method == *method::CANCELLED => {
+                let id = params.as_ref().and_then(|params| params.member("requestId"));
+                if let Some(number) = id.and_then(|id| id.decode::<u64>().ok())
+                    && matches!(self.requests.get(&number), Some(RequestKind::Subscription))
+                {
+                    self.requests.remove(&number);
+                }
+            }
             Message::Notification { .. } => {}
             Message::Result { id, .. } | Message::Error { id: Some(id), .. } => {
                 self.questions.remove(id);
@@ -186,7 +198,7 @@ impl SessionRecord {
                 Some(RequestKind::Initialize(identity)) => {
                     self.handshake = Handshake::Answered(identity, result.detached());
                 }
-                Some(RequestKind::Discover | RequestKind::Other) | None => {}
+                Some(RequestKind::Discover | RequestKind::Subscription | RequestKind::Other) | None => {}
             },
             Message::Error { id: Some(id), error } => {
                 if let Some(RequestKind::Discover) = self.take_request(id) {
@@ -288,6 +300,18 @@ mod tests {
         record.command(r#"{"jsonrpc":"2.0","id":9,"method":"resources/subscribe"}"#);
         record.server(r#"{"jsonrpc":"2.0","id":9,"result":{}}"#);
         assert!(!record.is_reusable(), "updates would reach the next command");
+    }
+
+    #[test]
+    fn a_canceled_subscription_is_over_and_a_canceled_call_is_not() {
+        let mut record = SessionRecord::default();
+        record.command(r#"{"jsonrpc":"2.0","id":8,"method":"subscriptions/listen"}"#);
+        assert!(!record.is_reusable());
+        record.command(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}"#);
+        assert!(record.is_reusable());
+        record.command(r#"{"jsonrpc":"2.0","id":9,"method":"tools/call"}"#);
+        record.command(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}"#);
+        assert!(!record.is_reusable(), "its server may still be at it");
     }
 
     #[test]
