@@ -83,7 +83,7 @@ pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     Cow::Owned(replaced)
 }
 
-/// Reads the code unit of the escape `\uXXXX` that begins at `at`.
+/// Reads the code unit of the escape that begins at `at`: `\u`, and four hexadecimal digits.
 fn escaped_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + ESCAPE_LENGTH)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit * 16 + char::from(*digit).to_digit(16)?))

@@ -72,7 +72,10 @@ async fn a_stop_ends_it_while_the_host_stays() {
     host.send_request(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     host.stop();
-    assert!(host.close().await.is_empty());
+    let rest = host.close().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!((&rest[0]["id"], &rest[0]["error"]["code"]), (&json!(1), &json!(-32050)), "{rest:?}");
+    assert_eq!(rest[0]["error"]["data"]["bowline"]["execution"], "unknown", "{rest:?}");
     assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
 }
 

@@ -5,7 +5,7 @@ mod stateless;
 use std::time::Duration;
 
 use bowline_gateway::{Gateway, View};
-use bowline_testkit::{self as testkit, HttpServer, TaskPlan, Tool, with};
+use bowline_testkit::{self as testkit, HttpServer, StreamKind, TaskPlan, Tool, with};
 use serde_json::{Value, json};
 
 use super::{at, gateway};
@@ -159,7 +159,11 @@ async fn tasks_are_followed_for_hosts_that_know_none() {
 async fn pr_03_progress_and_states_reach_the_host_of_the_task() {
     let server = legacy_server().await;
     let gateway = gateway([at("one", &server)]);
-    let (mut host, mut other) = (join(&gateway).await, join(&gateway).await);
+    // The server reports progress on the stream that was opened last.
+    let mut other = join(&gateway).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
+    let mut host = join(&gateway).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 2, TEST_TIMEOUT).await;
     let mut call = task_call("work");
     call["_meta"] = json!({"progressToken": "mine"});
     let created = host.result("tools/call", call).await;
