@@ -60,6 +60,9 @@ pub struct AttachedReader {
 #[derive(Debug)]
 pub struct AttachedHandle(watch::Receiver<bool>);
 
+/// How many bytes over the limit a line may have. The keeper has applied the limit to what the process wrote; the letter
+/// before a line, and what secrets in it were replaced by, come on top of that.
+const LINE_SLACK: usize = 64 * 1024;
 /// How long the other program may take to read what was sent last, and to close its end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -67,7 +70,6 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// bytes; `listener` receives the lines of its stderr.
 ///
 /// Never fails where processes can be started.
-#[expect(clippy::unnecessary_wraps, reason = "it fails in a build without processes")]
 pub fn attach<R, W>(
     (reader, writer): (R, W),
     limit: usize,
@@ -78,8 +80,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    // A line for a message that is over the limit has a letter before it.
-    let (writer, pipe) = pipe(reader, writer, limit);
+    let (writer, pipe) = pipe(reader, writer, limit.saturating_add(LINE_SLACK));
     let (released, handle) = watch::channel(false);
     let reader = AttachedReader {
         pipe,
@@ -196,7 +197,10 @@ impl FrameReader for AttachedReader {
                         return Ok(received);
                     }
                 }
-                Ok(received) => return Ok(received),
+                Ok(InboundFrame::TooLarge { head, .. }) => {
+                    return Ok(InboundFrame::TooLarge { head, limit: self.limit });
+                }
+                Ok(received @ InboundFrame::Message(_)) => return Ok(received),
                 Err(fault) => return Err(self.end(fault)),
             }
         }
@@ -265,6 +269,15 @@ mod tests {
         let fault = process.reader.recv().await.unwrap_err();
         assert_eq!(fault.cause, Cause::Cut);
         assert_eq!(fault.evidence.note.as_deref(), Some(KEEPER_ENDED));
+    }
+
+    #[tokio::test]
+    async fn a_line_of_exactly_the_limit_is_not_too_large() {
+        let (ours, mut keeper) = duplex(4096);
+        let mut process = attach_to(ours);
+        let noise = "n".repeat(1024);
+        keeper.write_all(&AttachedLine::Noise(noise.as_bytes()).to_frame().line()).await.unwrap();
+        assert_eq!(process.reader.recv().await, Ok(InboundFrame::Noise(noise.into())));
     }
 
     #[test]
