@@ -6,10 +6,12 @@ mod selection;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, Completion, Script, ScriptedRequest, StdioServer, TaskPlan, Tool};
 use serde_json::{Value, json};
+use tokio::process::Child;
 
 use crate::context::Context;
 use crate::serve::Gateway;
@@ -18,11 +20,12 @@ use crate::status::stdio_entry;
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const RUN_FOLDER: &str = "home/.local/state/bowline/run";
 
-/// A server that is configured as `knots`, and a `bowline serve` that has it.
+/// A server that is configured as `knots`, and a `bowline serve` that has it. The context comes last, since dropping it
+/// waits for the end of what writes to the pipes of the test.
 struct Pool {
-    context: Context,
-    server: StdioServer,
     gateway: Gateway,
+    server: StdioServer,
+    context: Context,
 }
 
 impl Pool {
@@ -36,7 +39,7 @@ impl Pool {
         let context = Context::new();
         context.user_config(&format!("{}{more}", stdio_entry("knots", &server.command())));
         let gateway = Self::serve(&context).await;
-        Self { context, server, gateway }
+        Self { gateway, server, context }
     }
 
     async fn serve(context: &Context) -> Gateway {
@@ -69,6 +72,13 @@ impl Pool {
         let paths = files.map(|file| file.path());
         paths.filter(|path| path.extension().is_some_and(|extension| extension == "pool")).collect()
     }
+}
+
+/// Starts a command, which is killed if the test ends before it.
+fn spawn(context: &Context, words: &[&str]) -> Child {
+    let mut command = context.bowline(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn_async().expect("bowline starts")
 }
 
 fn both_eras(script: impl Fn() -> Script) -> [Script; 2] {
@@ -115,50 +125,57 @@ fn full_server() -> Script {
 }
 
 #[tokio::test]
-async fn every_verb_prints_the_same_as_without_a_daemon() {
-    for script in both_eras(full_server) {
-        let pool = Pool::of(script).await;
-        let commands: [&[&str]; 22] = [
-            &["info", "knots"],
-            &["info", "knots", "--json"],
-            &["tools", "knots"],
-            &["tools", "knots", "--json"],
-            &["tools", "knots", "echo"],
-            &["call", "knots", "echo", "a=1"],
-            &["call", "knots", "echo", "a=1", "--json"],
-            &["call", "knots", "structured", "--json"],
-            &["call", "knots", "fail"],
-            &["call", "knots", "nothing"],
-            &["call", "knots", "echo", "--log-level", "debug"],
-            &["call", "knots", "big", "bytes=2000000", "--unchecked"],
-            &["prompts", "knots", "--json"],
-            &["prompt", "knots", "greet", "who=you", "--json"],
-            &["prompt", "knots", "greet"],
-            &["resources", "knots", "--json"],
-            &["templates", "knots", "--json"],
-            &["read", "knots", "knot://bowline"],
-            &["read", "knots", "knot://bowline", "--json"],
-            &["read", "knots", "knot://granny"],
-            &["complete", "knots", "prompt", "greet", "who", "A", "--json"],
-            &["tasks", "knots"],
-        ];
-        // What a command learns of a server is kept for the next ones, which then ask less.
-        pool.run(&["info", "knots", "--no-daemon"]);
-        let mut starts = Vec::new();
-        for words in commands {
-            let direct = pool.run(&[words, &["--no-daemon"]].concat());
-            let before = pool.starts();
-            assert_eq!(pool.run(words), direct, "{words:?}");
-            if pool.starts() > before {
-                starts.push((words, pool.starts() - before));
-            }
-        }
-        assert_eq!(starts, [(commands[0], 1)], "one process for all of them");
+async fn every_verb_prints_the_same_as_without_a_daemon_legacy() {
+    assert_every_verb_prints_the_same(full_server().legacy()).await;
+}
+
+#[tokio::test]
+async fn every_verb_prints_the_same_as_without_a_daemon_modern() {
+    assert_every_verb_prints_the_same(full_server().modern()).await;
+}
+
+async fn assert_every_verb_prints_the_same(script: Script) {
+    let pool = Pool::of(script).await;
+    let commands: [&[&str]; 22] = [
+        &["info", "knots"],
+        &["info", "knots", "--json"],
+        &["tools", "knots"],
+        &["tools", "knots", "--json"],
+        &["tools", "knots", "echo"],
+        &["call", "knots", "echo", "a=1"],
+        &["call", "knots", "echo", "a=1", "--json"],
+        &["call", "knots", "structured", "--json"],
+        &["call", "knots", "fail"],
+        &["call", "knots", "nothing"],
+        &["call", "knots", "echo", "--log-level", "debug"],
+        &["call", "knots", "big", "bytes=2000000", "--unchecked"],
+        &["prompts", "knots", "--json"],
+        &["prompt", "knots", "greet", "who=you", "--json"],
+        &["prompt", "knots", "greet"],
+        &["resources", "knots", "--json"],
+        &["templates", "knots", "--json"],
+        &["read", "knots", "knot://bowline"],
+        &["read", "knots", "knot://bowline", "--json"],
+        &["read", "knots", "knot://granny"],
+        &["complete", "knots", "prompt", "greet", "who", "A", "--json"],
+        &["tasks", "knots"],
+    ];
+    // What a command learns of a server is kept for the next ones, which then ask less.
+    pool.run(&["info", "knots", "--no-daemon"]);
+    let mut starts = Vec::new();
+    for words in commands {
+        let direct = pool.run(&[words, &["--no-daemon"]].concat());
         let before = pool.starts();
-        let pings = pool.run(&["ping", "knots", "--count", "2", "--interval", "0s"]);
-        assert!(pings.starts_with("exit: 0\n"), "{pings}");
-        assert_eq!(pool.starts(), before);
+        assert_eq!(pool.run(words), direct, "{words:?}");
+        if pool.starts() > before {
+            starts.push((words, pool.starts() - before));
+        }
     }
+    assert_eq!(starts, [(commands[0], 1)], "one process for all of them");
+    let before = pool.starts();
+    let pings = pool.run(&["ping", "knots", "--count", "2", "--interval", "0s"]);
+    assert!(pings.starts_with("exit: 0\n"), "{pings}");
+    assert_eq!(pool.starts(), before);
 }
 
 /// EL-03: what a server asks during a call reaches the command, and its answers reach the server.
@@ -241,15 +258,12 @@ async fn log_messages_reach_the_command_that_wants_them() {
 #[tokio::test]
 async fn commands_at_the_same_time_have_their_own_processes() {
     let pool = Pool::of(testkit::server().legacy().tool("slow").tool("counter")).await;
-    let mut slow = pool.context.bowline(["call", "knots", "slow", "ms=60000"]);
-    let mut slow =
-        slow.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut slow = spawn(&pool.context, &["call", "knots", "slow", "ms=60000"]);
     pool.server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
     assert_eq!(pool.starts(), 2);
     assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
     assert_eq!(pool.starts(), 2);
-    slow.kill().unwrap();
-    slow.wait().unwrap();
+    slow.kill().await.unwrap();
     pool.wait_until_running(1).await;
 }

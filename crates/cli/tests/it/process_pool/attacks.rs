@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
 
 use super::*;
 

@@ -46,7 +46,7 @@ async fn a_command_that_would_start_another_process_does() {
     let elsewhere = pool.context.path("home");
     assert_eq!(count_starts(&pool, |command| _ = command.current_dir(&elsewhere)), 1);
     assert_eq!(count_starts(&pool, |command| _ = command.current_dir(&elsewhere)), 0);
-    assert_eq!(pool.running(), 2);
+    pool.wait_until_running(2).await;
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_server_of_which_each_session_has_its_own_is_not_kept() {
     let pool = Pool::with_entry(counter(), "share = 'session'\n").await;
     assert_eq!(count_starts(&pool, |_| ()), 1);
     assert_eq!(count_starts(&pool, |_| ()), 1);
-    assert_eq!(pool.running(), 0);
+    pool.wait_until_running(0).await;
 }
 
 #[tokio::test]
