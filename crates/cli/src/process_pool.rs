@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::private_socket::{MAX_SOCKET_PATH, SocketFile, bind_private, is_same_user};
@@ -42,8 +43,10 @@ use crate::settings::Settings;
 pub(crate) use attach::{PoolUse, attach};
 use pooled_process::PooledProcess;
 use process_key::ProcessKey;
+use session_record::SessionRecord;
 
-/// The processes that `bowline serve` keeps for commands. Dropping it ends them at once.
+/// The processes that `bowline serve` keeps for commands. [`shut_down`](Self::shut_down) ends them in good order; they
+/// do not outlive this process in any case.
 pub(crate) struct ProcessPool {
     shared: Arc<Shared>,
     /// Removed when no more commands are accepted.
@@ -58,8 +61,10 @@ struct Shared {
     state: Mutex<State>,
     /// How many commands use a process.
     leases: watch::Sender<usize>,
-    /// Tasks that end processes.
+    /// Tasks that end processes, or that find out whether a process has to be ended.
     closing: TaskTracker,
+    /// Canceled when the pool is closed.
+    closed: CancellationToken,
 }
 
 struct State {
@@ -67,7 +72,7 @@ struct State {
     servers: HashMap<ProcessKey, PooledServer>,
     /// The processes that wait for a command.
     idle: Vec<IdleProcess>,
-    /// When a command was last here.
+    /// When a process was last used by a command.
     last_use: Instant,
     is_closed: bool,
 }
@@ -83,11 +88,13 @@ struct PooledServer {
     linger: Duration,
 }
 
-/// Which process a command can use: one that was started like this, in this folder.
+/// Which process a command can use: one that was started like this, in this folder, of these files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PoolSlot {
     key: ProcessKey,
     folder: Option<PathBuf>,
+    /// A hash of the files of the program.
+    files: String,
 }
 
 struct IdleProcess {
@@ -105,17 +112,7 @@ impl ProcessPool {
     /// Opens the pool of this process, in which commands find these servers. Fails if it can have no socket.
     pub(crate) fn open(settings: &Settings, servers: &[Server]) -> io::Result<Self> {
         let (socket, file) = open_socket(settings)?;
-        let shared = Arc::new(Shared {
-            process_records: settings.folders().process_records,
-            state: Mutex::new(State {
-                servers: HashMap::new(),
-                idle: Vec::new(),
-                last_use: Instant::now(),
-                is_closed: false,
-            }),
-            leases: watch::Sender::new(0),
-            closing: TaskTracker::new(),
-        });
+        let shared = Arc::new(Shared::new(settings.folders().process_records));
         let accepting = tokio::spawn(accept(socket, Arc::clone(&shared)));
         let sweeping = tokio::spawn(sweep(Arc::downgrade(&shared)));
         let pool = Self {
@@ -130,30 +127,15 @@ impl ProcessPool {
 
     /// Takes over other servers. Processes of those that are gone are ended when their commands are done.
     pub(crate) fn set_servers(&self, servers: &[Server]) {
-        let mut known = HashMap::new();
-        for server in servers {
-            let Some((program, key)) = pooled_program(server) else { continue };
-            let pooled = PooledServer {
-                name: server.name.clone(),
-                program: program.clone(),
-                message_limit: server.message_limit,
-                linger: server.idle_stop.map_or(MAX_LINGER, |limit| limit.min(MAX_LINGER)),
-            };
-            known.insert(key, pooled);
-        }
-        let mut state = self.shared.state.lock();
-        state.servers = known;
-        let State { idle, servers, .. } = &mut *state;
-        let gone = idle.extract_if(.., |waiting| !servers.contains_key(&waiting.slot.key));
-        gone.for_each(|waiting| self.shared.spawn_close(waiting.process));
+        self.shared.set_servers(servers);
     }
 
-    /// Whether no command was here for this long.
+    /// Whether no command has used a process for this long.
     pub(crate) fn is_idle_for(&self, limit: Duration) -> bool {
         *self.shared.leases.borrow() == 0 && self.shared.state.lock().last_use.elapsed() >= limit
     }
 
-    /// Waits until no command was here for this long.
+    /// Waits until no command has used a process for this long.
     pub(crate) async fn wait_until_idle_for(&self, limit: Duration) {
         let mut leases = self.shared.leases.subscribe();
         while !self.is_idle_for(limit) {
@@ -172,6 +154,7 @@ impl ProcessPool {
             state.is_closed = true;
             std::mem::take(&mut state.idle)
         };
+        self.shared.closed.cancel();
         idle.into_iter().for_each(|waiting| self.shared.spawn_close(waiting.process));
         let mut leases = self.shared.leases.subscribe();
         let _ = timeout(limit, leases.wait_for(|leases| *leases == 0)).await;
@@ -237,6 +220,38 @@ async fn sweep(pool: Weak<Shared>) {
 // === impl Shared ===
 
 impl Shared {
+    fn new(process_records: Option<PathBuf>) -> Self {
+        let state =
+            State { servers: HashMap::new(), idle: Vec::new(), last_use: Instant::now(), is_closed: false };
+        Self {
+            process_records,
+            state: Mutex::new(state),
+            leases: watch::Sender::new(0),
+            closing: TaskTracker::new(),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// Takes over other servers, and ends the waiting processes of those that are gone.
+    fn set_servers(&self, servers: &[Server]) {
+        let mut known = HashMap::new();
+        for server in servers {
+            let Some((program, key)) = pooled_program(server) else { continue };
+            let pooled = PooledServer {
+                name: server.name.clone(),
+                program: program.clone(),
+                message_limit: server.message_limit,
+                linger: server.idle_stop.map_or(MAX_LINGER, |limit| limit.min(MAX_LINGER)),
+            };
+            known.insert(key, pooled);
+        }
+        let mut state = self.state.lock();
+        state.servers = known;
+        let State { idle, servers, .. } = &mut *state;
+        let gone = idle.extract_if(.., |waiting| !servers.contains_key(&waiting.slot.key));
+        gone.for_each(|waiting| self.spawn_close(waiting.process));
+    }
+
     /// Counts a command. `None` if there are too many, or the pool is closed.
     fn begin_lease(self: &Arc<Self>) -> Option<LeaseGuard> {
         if self.state.lock().is_closed {
@@ -250,9 +265,18 @@ impl Shared {
         has_room.then(|| LeaseGuard(Arc::clone(self)))
     }
 
-    /// The server of a slot, if it can be used.
+    /// Whether another command can be counted.
+    fn has_room(&self) -> bool {
+        *self.leases.borrow() < MAX_LEASES
+    }
+
+    /// The server of a slot, if it can be used: not after the pool was closed, since nobody would end a process that
+    /// is started then.
     fn server(&self, slot: &PoolSlot) -> Option<PooledServer> {
         let state = self.state.lock();
+        if state.is_closed {
+            return None;
+        }
         let server = state.servers.get(&slot.key)?;
         // A folder is given if and only if the program depends on where it is started.
         let has_folder = server.program.cwd.as_deref().is_none_or(Path::is_relative);
@@ -262,7 +286,7 @@ impl Shared {
 
     /// Whether a process waits for a command with this slot.
     fn has_idle(&self, slot: &PoolSlot) -> bool {
-        self.state.lock().idle.iter().any(|waiting| waiting.slot == *slot)
+        self.state.lock().idle.iter().any(|waiting| waiting.is_for(slot))
     }
 
     /// Starts a process.
@@ -271,9 +295,9 @@ impl Shared {
         PooledProcess::start(self, &server, slot.folder.as_deref()).await.map_err(Some)
     }
 
-    /// Takes the process that waits shortest of those that are fit. One that does not answer is ended.
+    /// Takes the process that waits shortest of those that are fit. One that does not answer is set aside.
     async fn take(
-        &self,
+        self: &Arc<Self>,
         slot: &PoolSlot,
         is_fit: impl Fn(&PooledProcess) -> bool,
     ) -> Option<Arc<PooledProcess>> {
@@ -281,27 +305,54 @@ impl Shared {
             let process = {
                 let mut state = self.state.lock();
                 let mut found = state.idle.iter().enumerate().rev();
-                let (at, _) = found.find(|(_, waiting)| waiting.slot == *slot && is_fit(&waiting.process))?;
+                let (at, _) = found.find(|(_, waiting)| waiting.is_for(slot) && is_fit(&waiting.process))?;
                 state.idle.remove(at).process
             };
             // One that was just started may take its time.
-            if !process.with_record(session_record::SessionRecord::was_used) || process.answers().await {
+            if process.with_record(SessionRecord::was_used) && !process.answers_within(PROBE_TIMEOUT).await {
+                tracing::debug!("a process does not answer, and is not used for now");
+                self.set_aside(slot.clone(), process);
+            } else if process.with_record(SessionRecord::is_reusable) {
                 return Some(process);
+            } else {
+                self.spawn_close(process);
             }
-            tracing::warn!("a process does not answer, and is not used any more");
-            self.spawn_close(process);
         }
     }
 
-    /// Keeps a process for the next command, or ends it if there can be none.
+    /// Keeps a process that does not answer until it does, and ends it if it does not for [`BUSY_TIMEOUT`]. A server
+    /// with one thread that works on a task does not answer, and would lose the task if it were ended.
+    fn set_aside(self: &Arc<Self>, slot: PoolSlot, process: Arc<PooledProcess>) {
+        let pool = Arc::clone(self);
+        self.closing.spawn(async move {
+            let answers = tokio::select! {
+                answers = process.answers_within(BUSY_TIMEOUT) => answers,
+                () = pool.closed.cancelled() => false,
+            };
+            if answers {
+                pool.keep(&slot, process);
+            } else {
+                process.close().await;
+            }
+        });
+    }
+
+    /// Keeps a process for the next command, or ends it if there can be none. If too many wait, the one that has
+    /// waited longest is ended.
     fn keep(&self, slot: &PoolSlot, process: Arc<PooledProcess>) {
         let mut state = self.state.lock();
-        state.last_use = Instant::now();
-        if state.is_closed || !state.servers.contains_key(&slot.key) || state.idle.len() >= MAX_IDLE {
+        // A process that ends after this is removed by `forget`, which waits for the lock.
+        let is_usable = !state.is_closed && state.servers.contains_key(&slot.key) && !process.has_ended();
+        if !is_usable {
             drop(state);
             return self.spawn_close(process);
         }
+        let oldest = (state.idle.len() >= MAX_IDLE).then(|| state.idle.remove(0).process);
         state.idle.push(IdleProcess { slot: slot.clone(), process, since: Instant::now() });
+        drop(state);
+        if let Some(oldest) = oldest {
+            self.spawn_close(oldest);
+        }
     }
 
     /// The error with which a server refused to be asked for modern revisions, if a process with a session waits.
@@ -316,19 +367,26 @@ impl Shared {
         self.state.lock().idle.retain(|waiting| !Arc::ptr_eq(&waiting.process, process));
     }
 
-    /// Ends the processes that have waited too long for a command.
+    /// Ends the processes that have waited too long for a command, or that no command can use any more.
     fn close_idle(&self) {
         let mut state = self.state.lock();
         let State { idle, servers, .. } = &mut *state;
         let old = idle.extract_if(.., |waiting| {
             let linger = servers.get(&waiting.slot.key).map_or(Duration::ZERO, |server| server.linger);
-            waiting.since.elapsed() >= linger
+            waiting.since.elapsed() >= linger || !waiting.process.with_record(SessionRecord::is_reusable)
         });
         old.for_each(|waiting| self.spawn_close(waiting.process));
     }
 
     fn spawn_close(&self, process: Arc<PooledProcess>) {
         self.closing.spawn(async move { process.close().await });
+    }
+}
+
+impl IdleProcess {
+    /// Whether a command with this slot can use it.
+    fn is_for(&self, slot: &PoolSlot) -> bool {
+        self.slot == *slot && self.process.with_record(SessionRecord::is_reusable)
     }
 }
 
@@ -345,6 +403,10 @@ const SOCKET_EXTENSION: &str = "pool";
 const MAX_LINGER: Duration = Duration::from_secs(5 * 60);
 /// How many processes wait for commands.
 const MAX_IDLE: usize = 32;
+/// How long a server that no command uses may take to answer before a command gets another process.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server may take to answer before it is ended.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many commands use processes at once. More start their own.
 const MAX_LEASES: usize = 64;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);

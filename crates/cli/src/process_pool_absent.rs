@@ -31,12 +31,12 @@ impl ProcessPool {
         match self.0 {}
     }
 
-    /// Whether no command was here for this long.
+    /// Whether no command has used a process for this long.
     pub(crate) fn is_idle_for(&self, _limit: Duration) -> bool {
         match self.0 {}
     }
 
-    /// Waits until no command was here for this long.
+    /// Waits until no command has used a process for this long.
     #[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]
     pub(crate) async fn wait_until_idle_for(&self, _limit: Duration) {
         match self.0 {}
@@ -52,6 +52,9 @@ impl ProcessPool {
 impl PoolUse {
     /// Has no effect.
     pub(crate) fn set_allowed(&self, _is_allowed: bool) {}
+
+    /// Has no effect.
+    pub(crate) fn set_attached(&self, _is_attached: bool) {}
 
     /// No.
     pub(crate) fn is_attached(&self) -> bool {

@@ -255,6 +255,8 @@ async fn connect(client: &Client, settings: &Settings) -> bowline::Result<()> {
         _ = client.peer() => {}
         _ = status.wait_for(|status| !matches!(status, Status::BackingOff { .. })) => {}
     }
+    // The process that is started now ends with this command.
+    settings.pool_use.set_attached(false);
     client.ready().await.map(drop)
 }
 

@@ -25,6 +25,8 @@ pub(super) struct AttachRequest {
     pub(super) key: ProcessKey,
     /// The folder that the program runs in, if it depends on where it is started.
     pub(super) folder: Option<PathBuf>,
+    /// A hash of the files of the program.
+    pub(super) files: String,
     /// The roots of the command, as a hash.
     pub(super) roots: String,
 }
@@ -34,6 +36,8 @@ pub(super) struct AttachRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AttachReply {
     pub(super) granted: bool,
+    /// Whether a process waits for such a command.
+    pub(super) has_idle: bool,
 }
 
 /// Serves one command to its end.
@@ -41,14 +45,17 @@ pub(super) async fn serve(pool: Arc<Shared>, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
     let (command, mut reader) = pipe(reader, writer, MAX_COMMAND_MESSAGE_BYTES);
     let Some(request) = read_request(&mut reader).await else { return };
-    let guard = pool.begin_lease();
-    let slot = PoolSlot { key: request.key, folder: request.folder };
-    if !reply(&command, guard.is_some() && pool.server(&slot).is_some()).await {
+    let slot = PoolSlot { key: request.key, folder: request.folder, files: request.files };
+    let granted = pool.has_room() && pool.server(&slot).is_some();
+    if !reply(&command, &AttachReply { granted, has_idle: granted && pool.has_idle(&slot) }).await {
         return;
     }
-    // Another pool may have been faster.
+    // The command may have taken the offer of another pool.
     let Ok(Ok(InboundFrame::Message(_))) = timeout(REQUEST_TIMEOUT, reader.recv()).await else { return };
-    if !reply(&command, prepare(&pool, &slot).await).await {
+    // Every command asks every pool, so one that only asks does not count as a use of this one.
+    let guard = pool.begin_lease();
+    let granted = guard.is_some() && prepare(&pool, &slot).await;
+    if !reply(&command, &AttachReply { granted, has_idle: granted }).await {
         return;
     }
     let mut lease = Lease { pool, slot, roots: request.roots, command, process: None };
@@ -57,7 +64,6 @@ pub(super) async fn serve(pool: Arc<Shared>, stream: UnixStream) {
             break;
         }
     }
-    lease.end();
 }
 
 async fn read_request(reader: &mut PipeReader) -> Option<AttachRequest> {
@@ -68,15 +74,17 @@ async fn read_request(reader: &mut PipeReader) -> Option<AttachRequest> {
 }
 
 /// Sends a reply. Returns whether it grants what was asked for, and was sent.
-async fn reply(command: &PipeWriter, granted: bool) -> bool {
-    let reply = serde_json::to_vec(&AttachReply { granted }).expect("it is JSON");
-    command.send(&Frame::from_line(&reply)).await.is_ok() && granted
+async fn reply(command: &PipeWriter, reply: &AttachReply) -> bool {
+    let line = serde_json::to_vec(reply).expect("it is JSON");
+    command.send(&Frame::from_line(&line)).await.is_ok() && reply.granted
 }
 
 /// The stdin of a process has no limit either, and only the user can send anything here.
 const MAX_COMMAND_MESSAGE_BYTES: usize = usize::MAX;
 /// How long a command may take to say what it wants.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server may leave its full stdin unread.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Whether there is a process for a slot. If none waits, one is started, so that a program that cannot be started is
 /// the command's own affair.
@@ -96,7 +104,7 @@ async fn prepare(pool: &Arc<Shared>, slot: &PoolSlot) -> bool {
     }
 }
 
-/// A command, and the process that it uses.
+/// A command, and the process that it uses. The process is given back when this is dropped.
 struct Lease {
     pool: Arc<Shared>,
     slot: PoolSlot,
@@ -132,8 +140,10 @@ impl Lease {
                 self.choose().await?
             }
         };
+        // While this waits, it is not noticed that the command has left.
+        let forwarded = timeout(STALL_TIMEOUT, process.forward(frame, &messages)).await;
         // Whoever reads the process reports that it cannot be written to.
-        let _ = process.forward(frame, &messages).await;
+        let _ = forwarded.map_err(|_| LeaseEnd)?;
         Ok(())
     }
 
@@ -149,7 +159,10 @@ impl Lease {
                 else {
                     return Ok(false);
                 };
-                let Some(result) = result(&process) else { return Ok(false) };
+                let Some(result) = result(&process) else {
+                    self.pool.spawn_close(process);
+                    return Ok(false);
+                };
                 self.bind(process);
                 self.command.send(&outgoing::response(id, Ok(&result))).await?;
                 Ok(true)
@@ -178,15 +191,80 @@ impl Lease {
         process.begin_command(self.command.clone(), &self.roots);
         Arc::clone(self.process.insert(process))
     }
+}
 
-    /// Gives the process back.
-    fn end(self) {
-        let Some(process) = self.process else { return };
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(process) = self.process.take() else { return };
         let is_reusable = process.end_command();
         if is_reusable {
             self.pool.keep(&self.slot, process);
         } else {
             self.pool.spawn_close(process);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::Server;
+
+    use super::super::{MAX_IDLE, pooled_program};
+    use super::*;
+
+    /// A pool with one server, and a slot of it for each number.
+    fn open_pool() -> (Arc<Shared>, impl Fn(usize) -> PoolSlot) {
+        let server = Server::stdio("s", "cat").build().unwrap();
+        let (_, key) = pooled_program(&server).unwrap();
+        let pool = Arc::new(Shared::new(None));
+        pool.set_servers(&[server]);
+        let slot = move |number: usize| PoolSlot {
+            key: key.clone(),
+            folder: Some("/".into()),
+            files: number.to_string(),
+        };
+        (pool, slot)
+    }
+
+    /// Returns the reply to a command that then leaves.
+    async fn ask(pool: &Arc<Shared>, PoolSlot { key, folder, files }: PoolSlot) -> AttachReply {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let serving = tokio::spawn(serve(Arc::clone(pool), theirs));
+        let (reader, writer) = ours.into_split();
+        let (writer, mut reader) = pipe(reader, writer, 1024);
+        let request = AttachRequest { key, folder, files, roots: String::new() };
+        writer.send(&Frame::from_line(&serde_json::to_vec(&request).unwrap())).await.unwrap();
+        let Ok(InboundFrame::Message(line)) = reader.recv().await else { panic!("there is no reply") };
+        drop((writer, reader));
+        serving.await.unwrap();
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    /// If it were ended instead of another one, the command would start a second process.
+    #[tokio::test]
+    async fn a_process_that_was_just_started_is_kept_in_a_full_pool() {
+        let (pool, slot) = open_pool();
+        for number in 0..=MAX_IDLE {
+            assert!(prepare(&pool, &slot(number)).await);
+            assert!(pool.has_idle(&slot(number)), "{number}");
+        }
+        let kept: Vec<_> = (0..=MAX_IDLE).filter(|number| pool.has_idle(&slot(*number))).collect();
+        assert_eq!(kept, (1..=MAX_IDLE).collect::<Vec<_>>(), "the one that has waited longest is ended");
+        pool.closing.close();
+        pool.closing.wait().await;
+    }
+
+    #[tokio::test]
+    async fn a_reply_says_whether_a_process_waits_and_counts_as_no_use() {
+        let (pool, slot) = open_pool();
+        let last_use = pool.state.lock().last_use;
+        let first = ask(&pool, slot(1)).await;
+        assert_eq!((first.granted, first.has_idle), (true, false));
+        assert!(prepare(&pool, &slot(1)).await);
+        let second = ask(&pool, slot(1)).await;
+        assert_eq!((second.granted, second.has_idle), (true, true));
+        let other = ask(&pool, slot(2)).await;
+        assert_eq!((other.granted, other.has_idle), (true, false));
+        assert_eq!(pool.state.lock().last_use, last_use);
     }
 }

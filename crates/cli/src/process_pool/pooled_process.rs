@@ -19,7 +19,8 @@ use tokio::time::timeout;
 use super::session_record::{Passage, SessionRecord};
 use super::{PooledServer, Shared};
 
-/// A process of a server. It ends when the last clone of its `Arc` is dropped, if not before.
+/// A process of a server. What reads it holds a clone of its `Arc`, so it runs until it ends by itself or is closed:
+/// whoever has it from the pool has to keep it there or close it.
 pub(super) struct PooledProcess {
     writer: PipeWriter,
     handle: Handle,
@@ -40,8 +41,10 @@ struct CommandSlot {
 #[derive(Default)]
 struct ProcessState {
     record: SessionRecord,
-    /// Told of the response to a probe.
-    probe: Option<oneshot::Sender<()>>,
+    /// How many probes were sent.
+    probes: u64,
+    /// Told of the response to the probe with this number.
+    probe: Option<(u64, oneshot::Sender<()>)>,
     has_ended: bool,
 }
 
@@ -134,16 +137,31 @@ impl PooledProcess {
         }
     }
 
-    /// Whether the server answers at all. A process that was stopped or that hangs does not, and a command would wait
-    /// for it until its time is up.
-    pub(super) async fn answers(&self) -> bool {
+    /// Whether the process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.lock().has_ended
+    }
+
+    /// Whether the server answers at all, within `limit`. A process that was stopped or that hangs does not, and a
+    /// command would wait for it until its time is up.
+    pub(super) async fn answers_within(&self, limit: Duration) -> bool {
         let (answered, answer) = oneshot::channel();
-        self.state.lock().probe = Some(answered);
+        let number = {
+            let mut state = self.state.lock();
+            if state.has_ended {
+                return false;
+            }
+            state.probes += 1;
+            state.probe = Some((state.probes, answered));
+            state.probes
+        };
+        // Any response to it will do.
+        let probe = format!(r#"{{"jsonrpc":"2.0","id":"{PROBE_ID_PREFIX}{number}","method":"ping"}}"#);
         let asked = async {
-            self.writer.send(&Frame::from_line(PROBE)).await.ok()?;
+            self.writer.send(&Frame::from_line(probe.as_bytes())).await.ok()?;
             answer.await.ok()
         };
-        matches!(timeout(PROBE_TIMEOUT, asked).await, Ok(Some(())))
+        matches!(timeout(limit, asked).await, Ok(Some(())))
     }
 
     /// Ends it in good order.
@@ -167,6 +185,7 @@ impl PooledProcess {
             let mut slot = self.command.lock();
             let mut state = self.state.lock();
             state.has_ended = true;
+            state.probe = None;
             (slot.writer.take(), state.record.is_in_use())
         };
         if let Some(command) = command {
@@ -194,16 +213,22 @@ impl PooledProcess {
             wire::parse(frame, |message| {
                 let Ok(message) = message else { return };
                 match &message {
-                    Message::Result { id, .. } | Message::Error { id: Some(id), .. } if is_probe(id) => {
+                    Message::Result { id, .. } | Message::Error { id: Some(id), .. }
+                        if probe_number(id).is_some() =>
+                    {
                         is_forwarded = false;
-                        if let Some(probe) = state.probe.take() {
-                            let _ = probe.send(());
-                        }
+                        state.receive_probe_response(id);
                     }
                     message if command.is_some() => {
                         is_forwarded &= state.record.server_message(message) == Passage::Forward;
                     }
-                    Message::Request { id, method, .. } => answers.push(answer_for_nobody(id, method)),
+                    Message::Request { id, method, .. } => {
+                        answers.push(answer_for_nobody(id, method));
+                        // The server may remember the error, such as that there are no roots.
+                        if **method != *method::PING {
+                            state.record.spend();
+                        }
+                    }
                     _ => {}
                 }
             });
@@ -231,6 +256,16 @@ impl PooledProcess {
     }
 }
 
+impl ProcessState {
+    /// Takes the response to a probe. One to an earlier probe has no effect.
+    fn receive_probe_response(&mut self, id: &Id) {
+        let number = probe_number(id);
+        if let Some((_, probe)) = self.probe.take_if(|(awaited, _)| Some(*awaited) == number) {
+            let _ = probe.send(());
+        }
+    }
+}
+
 impl CommandSlot {
     /// Returns what writes to the command. If there is none, the line is kept.
     fn writer_or_keep(&mut self, line: &Frame) -> Option<PipeWriter> {
@@ -252,15 +287,30 @@ fn answer_for_nobody(id: &Id, method: &str) -> Frame {
     outgoing::response(id, Err(&RpcError::new(code::INTERNAL_ERROR, "no client is connected")))
 }
 
-fn is_probe(id: &Id) -> bool {
-    matches!(id, Id::Text(text) if text.as_bytes() == PROBE_ID)
+/// The number of the probe with this id. `None` if it is the id of something else.
+fn probe_number(id: &Id) -> Option<u64> {
+    let Id::Text(text) = id else { return None };
+    text.as_str().strip_prefix('"')?.strip_prefix(PROBE_ID_PREFIX)?.strip_suffix('"')?.parse().ok()
 }
 
 /// As many as a fault shows.
 const MAX_EARLY_LINES: usize = 64;
 const MAX_EARLY_LINE_BYTES: usize = 4096;
-/// Any response to it will do.
-const PROBE: &[u8] = br#"{"jsonrpc":"2.0","id":"bowline-probe","method":"ping"}"#;
-const PROBE_ID: &[u8] = br#""bowline-probe""#;
-/// How long a server that nobody uses may take to answer.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A number follows: a late response to one probe must not be taken for that to the next.
+const PROBE_ID_PREFIX: &str = "bowline-probe-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_response_to_one_probe_is_not_that_to_the_next() {
+        let (answered, mut answer) = oneshot::channel();
+        let mut state = ProcessState { probe: Some((2, answered)), ..ProcessState::default() };
+        let id = |number: u64| Id::Text(Json::parse(format!(r#""{PROBE_ID_PREFIX}{number}""#)).unwrap());
+        state.receive_probe_response(&id(1));
+        assert!(answer.try_recv().is_err());
+        state.receive_probe_response(&id(2));
+        assert_eq!(answer.try_recv(), Ok(()));
+    }
+}

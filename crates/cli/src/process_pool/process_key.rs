@@ -1,7 +1,10 @@
 //! [`ProcessKey`]: whether a process that `bowline serve` keeps is the one that a command would start. It is a hash
 //! over everything that a process is started with, so that secrets in it cannot be read.
 
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::hash::Hash as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use bowline::Server;
@@ -37,6 +40,36 @@ pub(super) fn starting_folder(program: &Program) -> Result<Option<PathBuf>, ()> 
     let folder = std::env::current_dir().map_err(|_| ())?;
     let folder = program.cwd.as_deref().map_or_else(|| folder.clone(), |cwd| folder.join(cwd));
     if folder.to_str().is_some() { Ok(Some(folder)) } else { Err(()) }
+}
+
+/// A hash of the files that the command line of a program names: the program, and each argument that is a file. When
+/// one of them was changed, a process that was started before runs old code. `folder` is that of [`starting_folder`].
+pub(super) fn hash_files(program: &Program, folder: Option<&Path>) -> String {
+    let folder = folder.or(program.cwd.as_deref()).unwrap_or(Path::new("/"));
+    let arguments = program.args.iter().map(|argument| folder.join(argument));
+    let mut hasher = KeyHasher::default();
+    find_program(program, folder).as_deref().and_then(file_identity).hash(&mut hasher);
+    arguments.for_each(|path| file_identity(&path).hash(&mut hasher));
+    hasher.finish_hex()
+}
+
+/// The file of a program. That of one which only the login shell finds is not known: to ask the shell would take as
+/// long as to start some servers.
+fn find_program(program: &Program, folder: &Path) -> Option<PathBuf> {
+    if program.command.contains('/') {
+        return Some(folder.join(&program.command));
+    }
+    let path = match program.env.get("PATH") {
+        Some(path) => OsString::from(path.expose()),
+        None => std::env::var_os("PATH")?,
+    };
+    std::env::split_paths(&path).map(|path| path.join(&program.command)).find(|file| file.is_file())
+}
+
+/// Device, inode, time of the last change (seconds and nanoseconds) and size. `None` if it is not a file.
+fn file_identity(path: &Path) -> Option<(u64, u64, i64, i64, u64)> {
+    let file = path.metadata().ok().filter(Metadata::is_file)?;
+    Some((file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.len()))
 }
 
 #[cfg(test)]

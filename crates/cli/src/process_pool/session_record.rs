@@ -98,6 +98,11 @@ impl SessionRecord {
         }
     }
 
+    /// Something is left that the next command must not find.
+    pub(super) fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
     /// Whether another command can use it: nothing is open, and nothing is left that was meant for one command.
     pub(super) fn is_reusable(&self) -> bool {
         let is_whole = matches!(self.handshake, Handshake::None | Handshake::Done(..));
@@ -168,7 +173,7 @@ impl SessionRecord {
                 };
             }
             Message::Notification { method, .. } if **method == *method::ROOTS_CHANGED => {
-                self.is_spent = true
+                self.is_spent = true;
             }
             Message::Notification { method, params } if **method == *method::CANCELLED => {
                 let id = params.as_ref().and_then(|params| params.member("requestId"));

@@ -28,6 +28,20 @@ async fn what_a_server_says_between_commands_is_not_seen_by_the_next() {
     assert_eq!((pool.starts(), pool.running(), pool.server.initialize_count()), (1, 1, 1));
 }
 
+/// A server that asks while no command uses it is told that there is no client, which it may remember: no other command
+/// gets it.
+#[tokio::test]
+async fn a_server_that_asked_between_commands_is_not_used_again() {
+    let pool = Pool::of(testkit::server().legacy().tool("counter")).await;
+    assert_eq!(pool.run(&COUNTER), counted(1));
+    pool.server.write_stdout("{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"roots/list\"}\n");
+    let answer = pool.server.wait_for(|received| received.body["id"] == json!("q"), TEST_TIMEOUT).await;
+    assert_eq!(answer.body["error"]["code"], json!(-32603));
+    assert!(pool.run(&COUNTER).starts_with("exit: 0\n"));
+    assert_eq!((pool.starts(), pool.server.initialize_count()), (2, 2));
+    pool.wait_until_running(1).await;
+}
+
 /// A list that changed between two commands is the new one for the second.
 #[tokio::test]
 async fn a_list_is_asked_for_by_each_command() {
@@ -68,7 +82,7 @@ async fn commands_at_once_get_their_own_results() {
 async fn nonsense_on_the_socket_starts_nothing() {
     let pool = Pool::of(testkit::server().legacy().tool("counter")).await;
     let [socket] = &*pool.sockets() else { panic!("one socket") };
-    let wrong_key = json!({"key": "0".repeat(64), "folder": "/", "roots": ""}).to_string();
+    let wrong_key = json!({"key": "0".repeat(64), "folder": "/", "files": "", "roots": ""}).to_string();
     for line in ["", "hello", "{}", "[]", r#"{"key":1}"#, &wrong_key] {
         let mut stream = UnixStream::connect(socket).expect("it listens");
         stream.write_all(format!("{line}\n").as_bytes()).expect("it reads");

@@ -1,6 +1,7 @@
 //! Faults of servers that are kept, and of the `bowline serve` that keeps them.
 
 use std::process::Output;
+use std::time::Instant;
 
 use bowline_testkit::Fault;
 use rustix::process::{Signal, kill_process};
@@ -129,6 +130,24 @@ async fn a_harmless_call_survives_a_daemon_that_is_killed() {
     }
 }
 
+/// If the daemon is killed while a command connects, the command starts the server. What it says of a task is what it
+/// says without a daemon: the process ends with the command.
+#[tokio::test]
+async fn a_task_is_not_said_to_be_kept_by_a_daemon_that_was_killed() {
+    let script = testkit::server().legacy().tool(Tool::named("work").task(TaskPlan::manual()));
+    let Pool { context, server, gateway } = Pool::of(script).await;
+    server.arm(Fault::silent().on("initialize").times(1));
+    let child = spawn(&context, &["call", "knots", "work", "n=1", "--task"]);
+    server.wait_for(|received| received.has_method("initialize"), TEST_TIMEOUT).await;
+    gateway.kill().await;
+    let output = wait(child).await;
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{notes}");
+    assert!(notes.contains("`knots` is a local command and ends with this one"), "{notes}");
+    assert!(!notes.contains("`bowline serve` ends"), "{notes}");
+    assert_eq!((server.processes().len(), server.tasks().len()), (2, 1));
+}
+
 /// What a killed daemon leaves behind is in nobody's way.
 #[tokio::test]
 async fn a_command_after_a_daemon_that_was_killed_starts_the_server() {
@@ -153,16 +172,34 @@ async fn a_command_does_not_wait_for_a_daemon_that_was_stopped() {
     assert_eq!(pool.starts(), 2);
 }
 
-/// A process that was stopped while nobody used it is replaced.
+/// A process that does not answer, as if it were busy with a task, is not ended: a command gets another one meanwhile,
+/// and later commands get the first one again.
 #[tokio::test]
-async fn a_process_that_does_not_answer_is_replaced() {
+async fn a_process_that_does_not_answer_is_used_again_when_it_does() {
     let pool = Pool::of(testkit::server().legacy().tool("counter")).await;
-    pool.run(&["call", "knots", "counter"]);
-    let stopped = to_pid(pool.server.pid().expect("it runs"));
-    kill_process(stopped, Signal::STOP).expect("it runs");
-    assert!(pool.run(&["call", "knots", "counter"]).starts_with("exit: 0\n"));
-    assert_eq!(pool.starts(), 2);
-    pool.wait_until_running(1).await;
+    let call = || {
+        let shown = pool.run(&["call", "knots", "counter"]);
+        assert!(shown.starts_with("exit: 0\n"), "{shown}");
+        // The number of the process that was called.
+        pool.server.received_with_method("tools/call").last().expect("a call").connection
+    };
+    assert_eq!(call(), 1);
+    let busy = to_pid(pool.server.pid().expect("it runs"));
+    kill_process(busy, Signal::STOP).expect("it runs");
+    assert_eq!((call(), pool.starts()), (2, 2));
+    kill_process(busy, Signal::CONT).expect("it was not ended");
+    // A command that comes before its answer starts another process, and would keep the next command from the first
+    // one: so that process is ended.
+    let begun = Instant::now();
+    loop {
+        pool.server.exit(0);
+        pool.wait_until_running(1).await;
+        if call() == 1 {
+            break;
+        }
+        assert!(begun.elapsed() < TEST_TIMEOUT, "the first process is not used again");
+    }
+    assert!(pool.server.processes()[0].events.is_empty(), "it was not told to end");
 }
 
 /// A process that ends while nobody uses it is not offered.

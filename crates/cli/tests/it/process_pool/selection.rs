@@ -1,5 +1,6 @@
 //! When a command uses a process that is kept, and when it starts its own.
 
+use bowline_testkit::StdioCommand;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -47,6 +48,25 @@ async fn a_command_that_would_start_another_process_does() {
     assert_eq!(count_starts(&pool, |command| _ = command.current_dir(&elsewhere)), 1);
     assert_eq!(count_starts(&pool, |command| _ = command.current_dir(&elsewhere)), 0);
     pool.wait_until_running(2).await;
+}
+
+/// Someone who works on a server gets the new code with the next command.
+#[tokio::test]
+async fn a_command_after_a_change_of_the_program_starts_it() {
+    let server = counter().stdio().await;
+    let context = Context::new();
+    let StdioCommand { program, env, .. } = server.command();
+    let script = |edit: &str| format!("# {edit}\nexec '{}'\n", program.display());
+    let file = context.write("server.sh", script("first"));
+    let command = StdioCommand { program: "sh".into(), args: vec![file.display().to_string()], env };
+    context.user_config(&stdio_entry("knots", &command));
+    let gateway = Pool::serve(&context).await;
+    let pool = Pool { gateway, server, context };
+    assert_eq!(count_starts(&pool, |_| ()), 1);
+    assert_eq!(count_starts(&pool, |_| ()), 0);
+    pool.context.write("server.sh", script("another"));
+    assert_eq!(count_starts(&pool, |_| ()), 1);
+    assert_eq!(count_starts(&pool, |_| ()), 0);
 }
 
 #[tokio::test]
@@ -118,7 +138,7 @@ async fn processes_for_commands_cannot_be_reached_over_tcp() {
     let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
     let url = gateway.url().await;
     let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-    let body = json!({"key": "", "folder": null, "roots": ""}).to_string();
+    let body = json!({"key": "", "folder": null, "files": "", "roots": ""}).to_string();
     for path in ["/servers/knots", "/mcp/servers/knots", "/pool"] {
         let mut stream = tokio::net::TcpStream::connect(&address).await.expect("it listens");
         let request = format!(
