@@ -283,6 +283,9 @@ pub(crate) struct TargetArgs {
     /// Set this in the environment of a server that is started
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE")]
     pub(crate) envs: Vec<String>,
+    /// Start the server for this command alone, also if `bowline serve` keeps it running
+    #[arg(long)]
+    pub(crate) no_daemon: bool,
     /// A command that starts the server, in place of SERVER
     #[arg(last = true, value_name = "COMMAND", help_heading = None::<&str>)]
     pub(crate) command: Vec<String>,
@@ -291,11 +294,13 @@ pub(crate) struct TargetArgs {
 impl TargetArgs {
     /// Whether anything says how a server is reached.
     pub(crate) fn has_overrides(&self) -> bool {
-        let Self { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, command } = self;
+        let Self { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, no_daemon, command } =
+            self;
         let UrlArgs { transport, ca_file } = url;
         let has_time = timeout.is_some() || max_timeout.is_some() || connect_timeout.is_some();
         let has_lists = !headers.is_empty() || !envs.is_empty() || !command.is_empty();
-        has_time || has_lists || protocol.is_some() || transport.is_some() || ca_file.is_some()
+        let has_url = transport.is_some() || ca_file.is_some();
+        has_time || has_lists || has_url || protocol.is_some() || *no_daemon
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) use bowline_settings::{
 pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 /// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Overrides `-v`.
 pub(crate) const LOG: &str = "BOWLINE_LOG";
+/// Any value makes commands start their servers themselves, as `--no-daemon` does.
+pub(crate) const NO_DAEMON: &str = "BOWLINE_NO_DAEMON";
 /// URL of the registry in which `bowline add` looks names up.
 pub(crate) const REGISTRY: &str = "BOWLINE_REGISTRY";
 /// Program that opens a URL, instead of the system's; several are separated by colons.
@@ -43,6 +45,7 @@ pub(crate) const HELP: &str = "\
 Environment:
   BOWLINE_CONFIG         configuration file, as --config
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+  BOWLINE_NO_DAEMON      start servers for each command, as --no-daemon, whatever the value is
   BOWLINE_PASSPHRASE     the passphrase of `bowline auth export` and `import`
   BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
   BROWSER                the program that opens web pages, for logins and at a server's request

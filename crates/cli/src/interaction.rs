@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bowline::Server;
 use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret};
-use bowline::host::{Host, Roots};
+use bowline::host::{Host, Root, Roots};
 use bowline::sampling::Provider;
 
 use crate::args::{self, HandlerArgs};
@@ -23,6 +23,8 @@ pub(crate) struct ServerHandlers {
     pub(crate) host: Host,
     /// Asks the person to log in, or `None` if nobody is to be asked.
     pub(crate) login: Option<TerminalLoginPrompt>,
+    /// The folders that the server is told of, if it asks.
+    pub(crate) roots: Vec<Root>,
 }
 
 /// Builds the handlers for `server`. Every verb declares the same capabilities, since servers adapt
@@ -45,7 +47,7 @@ pub(crate) async fn build_handlers(
     let folders =
         if no_roots { Vec::new() } else { roots::resolve_roots(roots, configured_roots, printer).await? };
     if !folders.is_empty() {
-        host = host.roots(Roots::new(folders));
+        host = host.roots(Roots::new(folders.clone()));
     }
     let wants_model = matches!(sampling, Some(args::SamplingMode::Ask | args::SamplingMode::Allow));
     if wants_model && configured.sampling.is_none() {
@@ -60,7 +62,7 @@ pub(crate) async fn build_handlers(
             host = host.sampling(provider.approver(dialogs.sampling_approver()));
         }
     }
-    Ok(ServerHandlers { host, login })
+    Ok(ServerHandlers { host, login, roots: folders })
 }
 
 /// The handler settings of the trusted configuration files.

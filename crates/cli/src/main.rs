@@ -13,10 +13,19 @@ mod failure;
 mod interaction;
 mod interrupt;
 mod kept_sessions;
+#[cfg(unix)]
+mod key_hasher;
 mod list_cache;
 mod log;
 mod logins;
 mod print;
+#[cfg(unix)]
+mod private_socket;
+#[cfg(unix)]
+mod process_pool;
+#[cfg(not(unix))]
+#[path = "process_pool_absent.rs"]
+mod process_pool;
 mod refresh_tracker;
 mod search_index;
 mod serve_sessions;

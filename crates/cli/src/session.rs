@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Transport};
-use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, Server, TraceContext};
+use bowline::host::Root;
+use bowline::{
+    Builder, Cause, Client, Registry, RegistryBuilder, SavedSession, Server, Status, TraceContext,
+};
 
 use crate::args::HandlerArgs;
 use crate::closing::ClosingConnection;
@@ -17,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interaction;
 use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
+use crate::process_pool;
 use crate::server_auth::can_log_in;
 use crate::settings::{Settings, StateFolders};
 
@@ -98,7 +102,8 @@ pub(crate) async fn with_session<T>(
         Some(kept) => kept.dialogs.clone(),
         None => Dialogs::open(printer, &*settings.env),
     };
-    let builder = prepare_builder(settings, server, &settings.handler_args, &dialogs).await?;
+    let prepared = prepare_builder(settings, server, &settings.handler_args, &dialogs).await?;
+    let builder = attach_process(settings, server, prepared, &mut interrupt).await?;
     let session = OpenSession { retention: SessionRetention::default(), dialogs };
     let dialogs = &session.dialogs;
     // Only legacy revisions have sessions, so none is resumed where the modern era is requested.
@@ -154,7 +159,8 @@ pub(crate) async fn open_client(
 ) -> Outcome<Client> {
     settings.pending_closes.wait().await;
     let mut interrupt = Interrupt::listen();
-    let builder = prepare_builder(settings, server, handler_args, dialogs).await?;
+    // Nobody else uses the process, so it does not matter which roots it knows.
+    let (builder, _) = prepare_builder(settings, server, handler_args, dialogs).await?;
     let failed = |error| Failure::call(&error, server, &settings.command_line);
     let client = builder.open().map_err(failed)?;
     match wait_until_ready(settings, server, &client, dialogs, &mut interrupt).await {
@@ -173,15 +179,15 @@ pub(crate) async fn open_client(
     }
 }
 
-/// Returns a builder with the handlers, the login and the trace of a command.
+/// Returns a builder with the handlers, the login and the trace of a command, and the roots that the server is told.
 async fn prepare_builder(
     settings: &Settings,
     server: &Server,
     handler_args: &HandlerArgs,
     dialogs: &Dialogs,
-) -> Outcome<Builder> {
+) -> Outcome<(Builder, Vec<Root>)> {
     let folders = settings.folders();
-    let interaction::ServerHandlers { host, login } =
+    let interaction::ServerHandlers { host, login, roots } =
         interaction::build_handlers(settings, server, handler_args, dialogs).await?;
     let auth = settings.auth(server);
     let auth = match login {
@@ -193,7 +199,28 @@ async fn prepare_builder(
         sweep_orphans(folders.process_records);
     }
     // A person waits for the end of the command.
-    Ok(builder.exit_wait(EXIT_WAIT))
+    Ok((builder.exit_wait(EXIT_WAIT), roots))
+}
+
+/// Has the client use a process that `bowline serve` keeps running, if there is one for this command. An interrupt ends
+/// that.
+async fn attach_process(
+    settings: &Settings,
+    server: &Server,
+    (builder, roots): (Builder, Vec<Root>),
+    interrupt: &mut Interrupt,
+) -> Outcome<Builder> {
+    // A prompt keeps its own processes between its commands.
+    if settings.kept_sessions.is_some() {
+        return Ok(builder);
+    }
+    tokio::select! {
+        attachment = process_pool::attach(settings, server, &roots) => Ok(match attachment {
+            Some(attachment) => attachment.add_to(builder),
+            None => builder,
+        }),
+        exit = interrupt.next() => Err(Failure::Signal(exit)),
+    }
 }
 
 async fn wait_until_ready(
@@ -205,12 +232,32 @@ async fn wait_until_ready(
 ) -> Outcome<()> {
     let bar = Bar::start(&settings.printer, &format!("connecting to {}", server.name));
     let connected = tokio::select! {
-        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server, &settings.command_line)),
+        connected = connect(client, settings) => connected.map_err(|error| Failure::call(&error, server, &settings.command_line)),
         exit = interrupt.next() => Err(Failure::Signal(exit)),
         () = dialogs.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
     };
     bar.finish();
-    connected.map(|_| ())
+    connected
+}
+
+/// Waits until the server is connected. If the process that `bowline serve` keeps is lost with it, the client starts
+/// one, which is waited for as well.
+async fn connect(client: &Client, settings: &Settings) -> bowline::Result<()> {
+    let connected = client.ready().await;
+    let is_cut = |error: &bowline::Error| error.fault().is_some_and(|fault| fault.cause == Cause::Cut);
+    if !(settings.pool_use.is_attached() && connected.as_ref().is_err_and(is_cut)) {
+        return connected.map(drop);
+    }
+    tracing::debug!(server = client.name(), "the process that was kept running is gone; starting another");
+    let mut status = client.status();
+    tokio::select! {
+        // This makes the next attempt begin soon.
+        _ = client.peer() => {}
+        _ = status.wait_for(|status| !matches!(status, Status::BackingOff { .. })) => {}
+    }
+    // The process that is started now ends with this command.
+    settings.pool_use.set_attached(false);
+    client.ready().await.map(drop)
 }
 
 /// How long a server's process may take to end after its input was closed, before it gets SIGTERM.

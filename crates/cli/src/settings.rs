@@ -23,6 +23,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kept_sessions::KeptSessions;
 use crate::print::Printer;
 use crate::print::content::Viewer;
+use crate::process_pool::PoolUse;
 use crate::refresh_tracker::RefreshTracker;
 use crate::suggested_command::CommandLine;
 use bowline_settings::{ConfigFiles, Layers, ProjectTrust, TrustRecords};
@@ -47,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) refreshes: RefreshTracker,
     /// Connections that stay open between the commands of a prompt.
     pub(crate) kept_sessions: Option<Rc<KeptSessions>>,
+    /// Whether a process that `bowline serve` keeps may be used, and whether one is.
+    pub(crate) pool_use: PoolUse,
     /// The configuration files, once read.
     layers: OnceLock<Layers>,
     /// The state folder, once checked.
@@ -79,6 +82,7 @@ impl Settings {
             pending_closes: closings,
             refreshes,
             kept_sessions: None,
+            pool_use: PoolUse::default(),
             layers,
             state,
         })
@@ -102,6 +106,7 @@ impl Settings {
             pending_closes: PendingCloses::default(),
             refreshes: RefreshTracker::default(),
             kept_sessions: None,
+            pool_use: PoolUse::default(),
             layers: OnceLock::new(),
             state: self.state.clone(),
         })
@@ -144,6 +149,17 @@ impl Settings {
     pub(crate) fn state(&self) -> Option<PathBuf> {
         let looked_at = self.state.get_or_init(|| self.private_folder(env::state_folder(&*self.env)));
         looked_at.clone()
+    }
+
+    /// Returns the folders for the sockets of `bowline serve`, the preferred one first. They need not exist.
+    #[cfg(unix)]
+    pub(crate) fn socket_folders(&self) -> Vec<PathBuf> {
+        // Not first below XDG_RUNTIME_DIR: hosts often do not pass that variable on, and a terminal,
+        // which has it, would look elsewhere.
+        let state = self.state().map(|state| state.join("run"));
+        let runtime = env::non_empty_var(&*self.env, env::XDG_RUNTIME_DIR).map(PathBuf::from);
+        let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("bowline"));
+        state.into_iter().chain(runtime).collect()
     }
 
     /// Returns the records of trusted projects, if there is a folder for them.

@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::connection::{
-    CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, PromptClock, Target, Tracer,
+    AttachedStreams, CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, PromptClock,
+    Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -73,6 +74,7 @@ pub struct Builder {
     session: Option<SavedSession>,
     auth: Option<Auth>,
     via: Via,
+    attached: Option<AttachedStreams>,
 }
 
 /// How long a process may take to end by itself.
@@ -110,6 +112,7 @@ impl Client {
             session: None,
             auth: None,
             via: Via::default(),
+            attached: None,
         }
     }
 
@@ -495,6 +498,20 @@ impl Builder {
     #[must_use]
     pub fn via(mut self, via: Via) -> Self {
         self.via = via;
+        self
+    }
+
+    /// Uses a process of the server that another program keeps, over a pair of byte streams whose form
+    /// `bowline_transport::process::attach` knows. It is used for the first link; when that is lost, the process is
+    /// started as configured. Has no effect on servers that are not processes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn attached(
+        mut self,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        self.attached = Some((Box::new(reader), Box::new(writer)));
         self
     }
 

@@ -36,7 +36,7 @@ pub(crate) use failure::Failure;
 use inbound::Inbound;
 use link::live::Links;
 pub(crate) use link::live::LiveLink;
-pub(crate) use link::target::Target;
+pub(crate) use link::target::{AttachedStreams, Target};
 use link::wire::Wire;
 pub(crate) use lists::DEFAULT_LIST_CHANGE_DELAY;
 use lists::Lists;

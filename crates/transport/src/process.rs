@@ -17,8 +17,10 @@
 //!   login_shell  the PATH of the user's login shell
 //!   one_shot     a program that is not a server: run once, to its end
 //!   locate       what a command means, without starting it
+//!   attached     a process that another program keeps
 //! ```
 
+mod attached;
 mod environment;
 #[cfg(fuzzing)]
 pub mod fuzzing {
@@ -67,6 +69,7 @@ use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::sync::watch;
 
+pub use attached::{AttachedHandle, AttachedLine, AttachedProcess, AttachedReader, attach};
 pub use environment::INHERITED_VARIABLES;
 pub use list::{RunningProcess, RunningServer, list};
 pub use locate::{Interpreter, ProgramLocation, locate};

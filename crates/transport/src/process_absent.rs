@@ -65,6 +65,47 @@ pub async fn spawn(_launch: Launch<'_>) -> Result<Process, Fault> {
     Err(Fault::before_sending(Cause::NotBuilt { feature: "stdio" }))
 }
 
+/// A process that another program keeps, of which there is none.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "no value of this type exists in this build")]
+pub struct AttachedProcess {
+    pub writer: PipeWriter,
+    pub reader: AttachedReader,
+    pub handle: AttachedHandle,
+}
+
+/// Reads the output of such a process.
+#[derive(Debug)]
+pub struct AttachedReader(Infallible);
+
+/// Waits for the end of such a process.
+#[derive(Debug)]
+pub struct AttachedHandle(Infallible);
+
+/// Fails: there are no processes in this build.
+pub fn attach<R, W>(
+    _streams: (R, W),
+    _limit: usize,
+    _server: &str,
+    _listener: StderrListener,
+) -> Result<AttachedProcess, Fault> {
+    Err(Fault::before_sending(Cause::NotBuilt { feature: "stdio" }))
+}
+
+impl FrameReader for AttachedReader {
+    async fn recv(&mut self) -> Result<InboundFrame, Fault> {
+        match self.0 {}
+    }
+}
+
+impl AttachedHandle {
+    /// Waits for the end.
+    #[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]
+    pub async fn wait_until_released(&self) {
+        match self.0 {}
+    }
+}
+
 impl FrameReader for ProcessReader {
     async fn recv(&mut self) -> Result<InboundFrame, Fault> {
         match self.0 {}

@@ -50,6 +50,8 @@ characters of A-Z a-z 0-9 _ -, so that every model accepts them behind the prefi
 A changed configuration is taken over while it runs, and on SIGHUP at once: servers that are as before are not touched, and \
 hosts keep their sessions. A file that is not valid changes nothing, and a note says why.
 
+Commands such as `bowline call` use the processes of servers that it keeps running, unless they are given --no-daemon.
+
 A view shows a host a part of the servers, and nothing else can be reached through it. It is defined as [views.NAME] in \
 your configuration, and selected with --view, or over HTTP by the path /mcp/NAME or by the token of the view. A host that \
 selects none gets the view with the folder that it works in, if a view names it (`roots`).

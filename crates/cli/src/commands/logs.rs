@@ -17,6 +17,8 @@ use crate::suggested_command::CommandLine;
 pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     let LogsArgs { level, host: _, server } = args;
     let (_, server) = settings.resolve_server_args("logs", server)?;
+    // What a server writes as it starts is of interest here.
+    settings.pool_use.set_allowed(false);
     let printer = &settings.printer;
     let ended: Outcome = session::with_outcome(settings, &server, async |client| {
         // Subscribed before the level is set: a message may arrive before the response.

@@ -23,6 +23,7 @@ mod reload;
 mod unit;
 mod views;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, GatewayBuilder, Host, IdleWatch, Naming, TaskKey};
@@ -34,6 +35,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::failure::Outcome;
 use crate::print::stderr;
+use crate::process_pool::ProcessPool;
 use crate::serve_task_key;
 use crate::server_auth::can_log_in;
 use crate::session;
@@ -75,6 +77,8 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
     // From here on a signal ends it in order, so that whoever reads that it serves may send one.
     let mut serving = Serving::new(printer);
     let hangups = serving.take_hangups();
+    // Before anybody is told that it serves.
+    let pool = open_pool(settings, &config.servers);
     let listener = if args.stdio { None } else { Some(listen::open(&args.listen, settings, served).await?) };
     #[cfg(unix)]
     let pid_file = record_daemon(&args, settings, served)?;
@@ -101,6 +105,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
         targets,
         #[cfg(unix)]
         pid_file,
+        pool: pool.clone(),
     };
     match listener {
         None => {
@@ -110,13 +115,18 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
                 Some(view) => host.with_view(view),
                 None => host,
             };
-            let run = |stop| async move { reloads.run_while(gateway.serve(host, stop)).await };
+            let (commands, drain) = (pool.as_deref(), args.listen.drain);
+            let run = |stop| async move {
+                reloads.run_while(gateway.serve(host, stop)).await;
+                close_pool(commands, drain).await;
+            };
             serving.drive(logins, run).await;
         }
         Some(listener) => {
             let (http, drain) = (listener.http, args.listen.drain);
             let environment = &*settings.env;
-            let idle = wait_until_idle(http.idle_watch(), args.listen.exit_when_idle);
+            let commands = pool.as_deref();
+            let idle = wait_until_idle(http.idle_watch(), commands, args.listen.exit_when_idle);
             let run = |stop| async move {
                 let stop = async {
                     tokio::select! {
@@ -129,6 +139,7 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
                     unit::notify(environment, ServiceState::Stopping);
                 };
                 reloads.run_while(gateway.serve_hosts(http, drain, stop)).await;
+                close_pool(commands, drain).await;
             };
             serving.drive(logins, run).await;
         }
@@ -148,11 +159,32 @@ fn keep_running_at_the_file_size_limit() {
     }
 }
 
-/// Resolves when there has been no host for `limit`, or never.
-async fn wait_until_idle(hosts: IdleWatch, limit: Option<Duration>) {
-    match limit {
-        Some(limit) => hosts.wait_until_idle_for(limit).await,
-        None => std::future::pending().await,
+/// Resolves when there has been no host and no command for `limit`, or never.
+async fn wait_until_idle(hosts: IdleWatch, commands: Option<&ProcessPool>, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
+    loop {
+        hosts.wait_until_idle_for(limit).await;
+        match commands {
+            Some(commands) if !commands.is_idle_for(limit) => commands.wait_until_idle_for(limit).await,
+            _ => return,
+        }
+    }
+}
+
+/// Opens the pool in which commands find the processes of these servers. Without one, they start them.
+fn open_pool(settings: &Settings, servers: &[bowline::Server]) -> Option<Arc<ProcessPool>> {
+    match ProcessPool::open(settings, servers) {
+        Ok(pool) => Some(Arc::new(pool)),
+        Err(error) => {
+            tracing::debug!(%error, "no process is kept for commands");
+            None
+        }
+    }
+}
+
+async fn close_pool(pool: Option<&ProcessPool>, limit: Duration) {
+    if let Some(pool) = pool {
+        pool.shut_down(limit).await;
     }
 }
 

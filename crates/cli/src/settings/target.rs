@@ -8,6 +8,7 @@ use super::Settings;
 use super::positional::PositionalArgs;
 use super::url_server::apply_url_args;
 use crate::args::{self, ServerArgs, TargetArgs};
+use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
 use bowline_settings::{Layers, Origin, ServerLookup};
@@ -15,8 +16,21 @@ use bowline_settings::{Layers, Origin, ServerLookup};
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
     pub(crate) fn resolve_server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
-        let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, command } =
-            args;
+        let TargetArgs {
+            timeout,
+            max_timeout,
+            connect_timeout,
+            protocol,
+            headers,
+            url,
+            envs,
+            no_daemon,
+            command,
+        } = args;
+        let is_configured = name.is_some_and(|name| !name.contains("://")) && command.is_empty();
+        let has_overrides = protocol.is_some() || !headers.is_empty() || !envs.is_empty();
+        let wants_own = no_daemon || env::non_empty_var(&*self.env, env::NO_DAEMON).is_some();
+        self.pool_use.set_allowed(is_configured && !has_overrides && !wants_own);
         let named = name.and_then(|name| self.named_server(name));
         let mut server = match (named, name, command.split_first()) {
             (_, _, Some((program, rest))) => {

@@ -94,6 +94,7 @@ fn help_in_short() {
     Environment:
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+      BOWLINE_NO_DAEMON      start servers for each command, as --no-daemon, whatever the value is
       BOWLINE_PASSPHRASE     the passphrase of `bowline auth export` and `import`
       BOWLINE_REGISTRY       where `bowline add` looks names up, as --registry
       BROWSER                the program that opens web pages, for logins and at a server's request
@@ -237,6 +238,9 @@ fn help_of_call() {
       -e, --env <KEY=VALUE>
               Set this in the environment of a server that is started
 
+          --no-daemon
+              Start the server for this command alone, also if `bowline serve` keeps it running
+
     Global options:
           --config <PATH>
               Read this configuration file instead of the user's and the project's
@@ -328,6 +332,8 @@ fn help_of_a_list() {
           --ca-file <PATH>          Trust the certificate authorities in this PEM file as well, for a
                                     server with a URL
       -e, --env <KEY=VALUE>         Set this in the environment of a server that is started
+          --no-daemon               Start the server for this command alone, also if `bowline serve`
+                                    keeps it running
 
     Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's

@@ -45,6 +45,8 @@ mod logs;
 mod lone_surrogates;
 mod negotiations;
 #[cfg(unix)]
+mod process_pool;
+#[cfg(unix)]
 mod ps;
 #[cfg(unix)]
 mod pty;

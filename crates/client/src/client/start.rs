@@ -35,6 +35,7 @@ impl Builder {
             session,
             auth: _,
             via,
+            attached,
         } = self;
         let server = server?;
         let capabilities = handler.capabilities();
@@ -43,6 +44,7 @@ impl Builder {
         let (connection, driver) = Driver::new(ConnectionSetup {
             server,
             target,
+            attached,
             process_records: records,
             watchdog,
             exit_wait,

@@ -30,7 +30,7 @@ pub(crate) use setup::ConnectionSetup;
 
 use super::engine::{DriverEvent, PendingRequest};
 use super::link::handshake::Handshake;
-use super::link::target::Target;
+use super::link::target::{AttachedStreams, Target};
 use super::link::{OpenLink, end_session, event_stream, pipe};
 use super::listen::SubscriptionKind;
 use super::listen::standalone_stream::open_standalone_stream;
@@ -46,6 +46,8 @@ use wake::{WakeChange, WakeDetector};
 pub(crate) struct Driver {
     connection: Arc<Connection>,
     target: Target,
+    /// A process that another program keeps, until it is used.
+    attached: Option<AttachedStreams>,
     /// Folder for the records of server processes.
     process_records: Option<PathBuf>,
     /// Whether the watchdog ends server processes if this process is killed.
@@ -284,10 +286,13 @@ impl Driver {
                 self.links.insert(attempt, link);
                 self.connection.engine.report_link_event(attempt, Event::Opened { session: false });
             }
-            Target::Stdio(stdio) => {
-                let stdio = stdio.clone();
-                self.spawn_process(attempt, stdio);
-            }
+            Target::Stdio(stdio) => match self.attached.take() {
+                Some(streams) => self.attach_process(attempt, streams),
+                None => {
+                    let stdio = stdio.clone();
+                    self.spawn_process(attempt, stdio);
+                }
+            },
         }
     }
 
@@ -333,17 +338,38 @@ impl Driver {
         }
     }
 
+    /// Uses a process that another program keeps.
+    fn attach_process(&mut self, attempt: Attempt, streams: AttachedStreams) {
+        let server = &self.connection.server;
+        let event = match process::attach(streams, server.message_limit, &server.name, self.stderr_listener())
+        {
+            Ok(process) => {
+                let mut link = pipe::open(&self.connection, attempt, process.writer, process.reader);
+                link.attached = Some(process.handle);
+                self.links.insert(attempt, link);
+                Event::Opened { session: false }
+            }
+            Err(fault) => Event::LinkLost(fault),
+        };
+        self.connection.engine.report_link_event(attempt, event);
+    }
+
+    /// Emits the lines that the process of the server writes to stderr.
+    fn stderr_listener(&self) -> process::StderrListener {
+        // Does not keep the connection alive: the process may end a little later.
+        let weak = Arc::downgrade(&self.connection);
+        process::StderrListener::new(move |line| {
+            if let Some(connection) = weak.upgrade() {
+                connection.events.emit_stderr(line);
+            }
+        })
+    }
+
     /// Starts the process in its own task, since finding the command can take a while.
     fn spawn_process(&self, attempt: Attempt, stdio: Program) {
         let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
         let (watchdog, exit_wait) = (self.watchdog, self.exit_wait);
-        // Does not keep the connection alive: the process may end a little later.
-        let weak = Arc::downgrade(&connection);
-        let stderr = process::StderrListener::new(move |line| {
-            if let Some(connection) = weak.upgrade() {
-                connection.events.emit_stderr(line);
-            }
-        });
+        let stderr = self.stderr_listener();
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,

@@ -36,6 +36,8 @@ pub(crate) struct OpenLink {
     /// Session id from the response to `initialize`.
     pub(crate) session: Arc<Mutex<Option<HeaderValue>>>,
     pub(crate) process: Option<process::Handle>,
+    /// A process that another program keeps.
+    pub(crate) attached: Option<process::AttachedHandle>,
     pub(crate) tasks: Vec<AbortHandle>,
     /// Tasks that keep subscriptions open. They are ended first, so that the server is told.
     pub(crate) supervisors: Vec<JoinHandle<()>>,
@@ -60,6 +62,7 @@ impl OpenLink {
             session: Arc::default(),
             revision: Revision::NEWEST_LEGACY,
             process: None,
+            attached: None,
             tasks: Vec::new(),
             supervisors: Vec::new(),
             handshake: None,
@@ -148,6 +151,9 @@ impl OpenLink {
                 connection.events.record_process_end(end);
             }
             tracing::debug!(server = %connection.server.name, ?exit, "the server's process ended");
+        }
+        if let Some(attached) = self.attached.take() {
+            attached.wait_until_released().await;
         }
         // Last, so that the final messages of a server are still read.
         for task in &self.tasks {

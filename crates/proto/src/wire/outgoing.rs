@@ -20,6 +20,13 @@ use super::{Id, Json, RpcError, meta};
 pub struct Frame(Bytes);
 
 impl Frame {
+    /// A line that is passed on as it was received. Line ends in it become blanks, which they are in JSON.
+    pub fn from_line(line: &[u8]) -> Self {
+        let mut out = BytesMut::with_capacity(line.len() + 1);
+        out.put_slice(line);
+        finish_frame(out)
+    }
+
     /// The message with its newline.
     pub fn line(&self) -> Bytes {
         self.0.clone()

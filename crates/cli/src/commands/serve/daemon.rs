@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::daemon_key::DaemonKey;
 use crate::args::ServeArgs;
 use crate::env;
+use crate::private_socket::MAX_SOCKET_PATH;
 use crate::settings::Settings;
 
 /// The daemon of one configuration, which may or may not run.
@@ -215,7 +216,7 @@ pub(in crate::commands) struct FoundDaemon {
 /// Returns the sockets of daemons of this user, whether or not somebody listens there.
 pub(in crate::commands) fn find_daemons(settings: &Settings) -> Vec<FoundDaemon> {
     let usable = |folder: &PathBuf| refuse_shared_folder(folder).is_ok();
-    let folders = daemon_folders(settings).filter(usable);
+    let folders = settings.socket_folders().into_iter().filter(usable);
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
     let sockets = files.map(|file| file.path());
     let sockets = sockets.filter(|path| path.extension().is_some_and(|extension| extension == "sock"));
@@ -230,20 +231,10 @@ pub(in crate::commands) fn find_daemons(settings: &Settings) -> Vec<FoundDaemon>
     found
 }
 
-/// Returns the folders in which the files of daemons can be, the preferred one first. It is not the one
-/// below XDG_RUNTIME_DIR: hosts often do not pass that variable on, and a terminal, which has it, would
-/// look elsewhere.
-fn daemon_folders(settings: &Settings) -> impl Iterator<Item = PathBuf> {
-    let state = settings.state().map(|state| state.join("run"));
-    let runtime = env::non_empty_var(&*settings.env, env::XDG_RUNTIME_DIR).map(PathBuf::from);
-    let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("bowline"));
-    state.into_iter().chain(runtime)
-}
-
 impl DaemonFiles {
     fn new(settings: &Settings, key: DaemonKey) -> Result<Self, String> {
         let mut reason = "there is no folder for its socket".to_owned();
-        for folder in daemon_folders(settings) {
+        for folder in settings.socket_folders() {
             let files = Self { folder, key };
             match files.prepare_folder() {
                 Ok(()) => return Ok(files),
@@ -332,8 +323,6 @@ pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// A daemon that ends again and again is started this often at most, by all hosts together.
 const MIN_START_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest path of a socket that every system accepts, without the terminating NUL.
-const MAX_SOCKET_PATH: usize = 103;
 /// How many bytes of a log are shown.
 const MAX_LOG_TAIL: u64 = 4096;
 const MAX_FILE_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);

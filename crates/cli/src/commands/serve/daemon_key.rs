@@ -3,18 +3,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{Hash, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bowline::Server;
 use bowline::config::{Grant, Http};
-use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
-use ring::digest::{Context, SHA256};
+use bowline_transport::process::MARK_VARIABLE;
 
 use super::views::ViewMap;
 use crate::args::ServeArgs;
 use crate::env;
+use crate::key_hasher::{KeyHasher, differs_between_terminals, is_inherited};
 use crate::settings::Settings;
 
 /// Names the daemon of one configuration. Values of the configuration, which may be secret, cannot be
@@ -34,7 +34,7 @@ impl DaemonKey {
         (servers, views): (&[Server], &ViewMap),
     ) -> Self {
         let programs = ProgramUse::of(servers);
-        let mut hasher = KeyHasher(Context::new(&SHA256));
+        let mut hasher = KeyHasher::default();
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
         ExecutableFile::of_this_process().hash(&mut hasher);
         servers.hash(&mut hasher);
@@ -52,7 +52,7 @@ impl DaemonKey {
 
 /// What processes with the same servers and views have in common, whatever their variables are.
 pub(super) fn fingerprint(servers: &[Server], views: &ViewMap) -> String {
-    let mut hasher = KeyHasher(Context::new(&SHA256));
+    let mut hasher = KeyHasher::default();
     servers.hash(&mut hasher);
     views.hash(&mut hasher);
     DaemonKey(hasher.finish()).to_string()
@@ -127,44 +127,19 @@ fn relevant_variables(
 fn is_relevant(name: &OsStr, programs: ProgramUse) -> bool {
     let Some(name) = name.to_str() else { return false };
     // Each host says for itself which gateways led to it, and a daemon does not end with the process that marks
-    // its children.
-    if name == env::VIA || name == MARK_VARIABLE {
+    // its children. Commands alone read the last one.
+    if name == env::VIA || name == MARK_VARIABLE || name == env::NO_DAEMON {
         return false;
     }
     if name.starts_with("BOWLINE_") {
         return true;
     }
-    let is_inherited = INHERITED_VARIABLES.iter().any(|listed| match listed.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == *listed,
-    });
     let lower = name.to_ascii_lowercase();
     let is_read = name == "HOME"
         || (name.starts_with("XDG_") && name.ends_with("_HOME"))
         || lower.ends_with("_proxy")
         || lower.starts_with("ssl_cert_");
-    is_inherited && (is_read || (programs != ProgramUse::None && !differs_between_terminals(name)))
-}
-
-/// Whether a variable describes the terminal or the login, which no program on a pipe depends on.
-/// With these, each terminal would have its own daemon.
-fn differs_between_terminals(name: &str) -> bool {
-    name == "TERM"
-        || (name.starts_with("XDG_") && !["_HOME", "_DIR", "_DIRS"].iter().any(|end| name.ends_with(end)))
-}
-
-/// Hashes what is written to it, with SHA-256. Derived implementations of `Hash` write each value with its length.
-struct KeyHasher(Context);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        let hash = self.0.clone().finish();
-        hash.as_ref().iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-    }
+    is_inherited(name) && (is_read || (programs != ProgramUse::None && !differs_between_terminals(name)))
 }
 
 #[cfg(test)]
@@ -178,7 +153,7 @@ mod tests {
     #[test]
     fn every_setting_counts_and_none_can_be_read() {
         let key = |servers: &[Server]| {
-            let mut hasher = KeyHasher(Context::new(&SHA256));
+            let mut hasher = KeyHasher::default();
             servers.hash(&mut hasher);
             DaemonKey(hasher.finish()).to_string()
         };

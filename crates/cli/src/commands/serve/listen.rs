@@ -19,6 +19,8 @@ use super::views::{self, ViewMap};
 use crate::args::ListenArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::units;
+#[cfg(unix)]
+use crate::private_socket::{SocketFile, bind_private};
 use crate::serve_sessions;
 use crate::serve_token;
 use crate::settings::Settings;
@@ -274,63 +276,6 @@ fn note_socket(settings: &Settings, (served, views): (&str, &ViewMap), path: &Pa
     }
     if settings.layers().is_ok_and(|layers| layers.serve().oauth.is_some()) {
         settings.printer.note("[serve.oauth] is not used on a socket: only your programs can connect to it");
-    }
-}
-
-/// Listens on a socket that only its owner can connect to. A socket that a killed process left
-/// behind is replaced; one that somebody listens on is not.
-#[cfg(unix)]
-fn bind_private(path: &Path) -> io::Result<tokio::net::UnixListener> {
-    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt};
-    use std::os::unix::net::{UnixListener, UnixStream};
-    if path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket())
-        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    {
-        std::fs::remove_file(path)?;
-    }
-    // It gets its name when its permissions are set: until then it is in a folder that nobody else
-    // can enter.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let drafts = tempfile::Builder::new().prefix(".bowline-").tempdir_in(folder)?;
-    let draft = drafts.path().join("s");
-    let socket = UnixListener::bind(&draft)?;
-    std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o600))?;
-    // Unlike a rename, this fails if the name is taken.
-    std::fs::hard_link(&draft, path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::from(io::ErrorKind::AddrInUse),
-        _ => error,
-    })?;
-    socket.set_nonblocking(true)?;
-    tokio::net::UnixListener::from_std(socket)
-}
-
-/// The file of a Unix socket, removed when this is dropped, unless it is another one by then.
-#[cfg(unix)]
-struct SocketFile {
-    path: PathBuf,
-    /// Device and inode.
-    identity: Option<(u64, u64)>,
-}
-
-#[cfg(unix)]
-impl SocketFile {
-    fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), identity: file_identity(path) }
-    }
-}
-
-#[cfg(unix)]
-fn file_identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
-}
-
-#[cfg(unix)]
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.identity.is_some() && file_identity(&self.path) == self.identity {
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
 

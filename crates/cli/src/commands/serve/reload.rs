@@ -20,6 +20,7 @@ use super::views::{self, ViewChanges, ViewMap};
 use crate::args::ServeArgs;
 use crate::commands::serving::LoginCommands;
 use crate::failure::{Failure, Outcome};
+use crate::process_pool::ProcessPool;
 use crate::settings::Settings;
 use crate::settings::server_selection::{ServerSelection, SkippedServer};
 use changed_files::ChangeDetector;
@@ -106,6 +107,8 @@ pub(super) struct Reloader<'a> {
     pub(super) targets: ReloadTargets,
     #[cfg(unix)]
     pub(super) pid_file: Option<super::detached::PidFile>,
+    /// The processes that are kept for commands.
+    pub(super) pool: Option<Arc<ProcessPool>>,
 }
 
 /// What a reload changes beside the gateway.
@@ -181,6 +184,9 @@ impl Reloader<'_> {
         let reload = self.gateway.reload(next.servers.iter().cloned());
         if !reload.is_empty() {
             changes.insert(0, describe_reload(&reload));
+        }
+        if let Some(pool) = &self.pool {
+            pool.set_servers(&next.servers);
         }
         self.logins.set(login_commands(&settings, &next.servers));
         #[cfg(unix)]

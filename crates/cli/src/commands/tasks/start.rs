@@ -74,7 +74,13 @@ pub(crate) async fn start_task(
     let spelled = server_argument(typed);
     let wait = format_flag("--wait", &handle.id);
     let wait = format!("`bowline tasks {spelled} {wait}` waits for it");
-    printer.note(&if is_stdio(server) {
+    printer.note(&if settings.pool_use.is_attached() {
+        format!(
+            "the task is running; {wait}. `bowline serve` ends `{}` five minutes after the last command: a task that it \
+             does not store is lost then",
+            server.name
+        )
+    } else if is_stdio(server) {
         format!(
             "`{}` is a local command and ends with this one. If it stores its tasks, {wait}; otherwise the task is \
              lost: call again without --task, and bowline waits for the result",

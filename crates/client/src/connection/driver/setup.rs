@@ -21,7 +21,7 @@ use crate::connection::engine::Engine;
 use crate::connection::events::ConnectionEvents;
 use crate::connection::inbound::Inbound;
 use crate::connection::link::live::Links;
-use crate::connection::link::target::{Target, has_credentials, session_settings};
+use crate::connection::link::target::{AttachedStreams, Target, has_credentials, session_settings};
 use crate::connection::lists::Lists;
 use crate::connection::login::Login;
 use crate::connection::login::prompt_clock::PromptClock;
@@ -37,6 +37,8 @@ use crate::saved_session::SavedSession;
 pub(crate) struct ConnectionSetup {
     pub(crate) server: Server,
     pub(crate) target: Target,
+    /// A process that another program keeps, for the first link.
+    pub(crate) attached: Option<AttachedStreams>,
     /// Folder for the records of server processes.
     pub(crate) process_records: Option<PathBuf>,
     /// Whether the watchdog ends server processes if this process is killed.
@@ -82,12 +84,12 @@ impl Driver {
         });
         let keepalive = ServerKeepalive::new(server.keepalive);
         let has_configured_credentials = has_credentials(&server);
-        let calls = match &resumable_session {
-            Some(_) => Calls::with_first_id(
-                RESUMED_SESSION_IDS.start
-                    + random_u64() % (RESUMED_SESSION_IDS.end - RESUMED_SESSION_IDS.start),
-            ),
-            None => Calls::default(),
+        let attached = setup.attached.filter(|_| matches!(target, Target::Stdio(_)));
+        let calls = if resumable_session.is_some() || attached.is_some() {
+            let range = RESUMED_SESSION_IDS.end - RESUMED_SESSION_IDS.start;
+            Calls::with_first_id(RESUMED_SESSION_IDS.start + random_u64() % range)
+        } else {
+            Calls::default()
         };
         let connection = Arc::new(Connection {
             links: Links::new(session.status()),
@@ -113,6 +115,7 @@ impl Driver {
         let driver = Self {
             connection: Arc::clone(&connection),
             target,
+            attached,
             process_records: setup.process_records,
             watchdog: setup.watchdog,
             exit_wait: setup.exit_wait,
@@ -132,5 +135,5 @@ impl Driver {
     }
 }
 
-/// First request id in a resumed session: far from the previous client's, exact in a double.
+/// First request id in a session that another client began: far from the previous client's, exact in a double.
 const RESUMED_SESSION_IDS: std::ops::Range<u64> = 1 << 32..1 << 52;

@@ -9,6 +9,7 @@ use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::via::{VIA_HEADER, VIA_VARIABLE, Via};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::pipe::{PipeReader, PipeWriter};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::random::random_u64;
 
@@ -19,6 +20,9 @@ pub(crate) enum Target {
     /// Byte streams of the host, which can be opened once.
     Io(Option<(PipeWriter, PipeReader)>),
 }
+
+/// The output and the input of a process that another program keeps.
+pub(crate) type AttachedStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
