@@ -118,6 +118,12 @@ impl Printer {
             return Ok(());
         }
         let write = || {
+            // Looking for colors to remove takes long in a long text.
+            if !text.contains('\x1b') {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())?;
+                return out.flush();
+            }
             let mut out = AutoStream::new(io::stdout().lock(), color);
             out.write_all(text.as_bytes())?;
             out.flush()

@@ -155,7 +155,9 @@ impl ProcessPool {
             std::mem::take(&mut state.idle)
         };
         self.shared.closed.cancel();
-        idle.into_iter().for_each(|waiting| self.shared.spawn_close(waiting.process));
+        for waiting in idle {
+            self.shared.spawn_close(waiting.process);
+        }
         let mut leases = self.shared.leases.subscribe();
         let _ = timeout(limit, leases.wait_for(|leases| *leases == 0)).await;
         self.shared.closing.close();
@@ -404,7 +406,7 @@ const MAX_LINGER: Duration = Duration::from_secs(5 * 60);
 /// How many processes wait for commands.
 const MAX_IDLE: usize = 32;
 /// How long a server that no command uses may take to answer before a command gets another process.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(2500);
 /// How long a server may take to answer before it is ended.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many commands use processes at once. More start their own.

@@ -139,17 +139,28 @@ impl<'a> SearchIndex<'a> {
 
 impl SearchedServer<'_> {
     /// The words that begin like this, and the weighted count of each in every document.
-    fn count_words(&self, beginning: &str) -> HashMap<&str, Vec<f32>> {
-        let none = || vec![0.0; self.texts.lengths().len()];
-        let mut counts: HashMap<&str, Vec<f32>> = HashMap::new();
+    fn count_words(&self, beginning: &str) -> Vec<(&str, Vec<f32>)> {
+        let mut counts: Vec<(&str, Vec<f32>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut find_or_add = |word, counts: &mut Vec<_>| {
+            *places.entry(word).or_insert_with(|| {
+                counts.push((word, vec![0.0; self.texts.lengths().len()]));
+                counts.len() - 1
+            })
+        };
         for word in self.name.iter().filter(|word| word.starts_with(beginning)) {
-            let in_each = counts.entry(word).or_insert_with(none);
-            for count in in_each {
+            let place = find_or_add(word, &mut counts);
+            for count in &mut counts[place].1 {
                 *count += SERVER_WEIGHT;
             }
         }
+        // Most often a word is the same as the one before.
+        let mut latest: Option<(&str, usize)> = None;
         self.texts.visit_words(beginning, |word, document, weight| {
-            counts.entry(word).or_insert_with(none)[document] += weight;
+            let same = latest.filter(|(latest, _)| *latest == word);
+            let (_, place) = same.unwrap_or_else(|| (word, find_or_add(word, &mut counts)));
+            latest = Some((word, place));
+            counts[place].1[document] += weight;
         });
         counts
     }

@@ -134,6 +134,11 @@ pub(super) fn invisible_text_notes(printer: &Printer, noun: &str, items: &[impl 
 
 /// Returns whether the value has text that a model reads and a person does not see.
 fn json_has_hidden_text(json: &Json) -> bool {
+    let text = json.as_str();
+    // Most have no character that could be hidden, plain or escaped, and are not worth decoding.
+    if text.is_ascii() && !text.contains(r"\u") {
+        return false;
+    }
     json.decode::<Value>().is_ok_and(|value| escape::value_has_hidden_text(&value))
 }
 

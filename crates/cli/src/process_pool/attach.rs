@@ -178,7 +178,9 @@ async fn read_grant(stream: &mut UnixStream) -> Option<AttachReply> {
 fn hash_roots(roots: &[Root]) -> String {
     let mut hasher = KeyHasher::default();
     hasher.write_usize(roots.len());
-    roots.iter().for_each(|root| format!("{root:?}").hash(&mut hasher));
+    for root in roots {
+        format!("{root:?}").hash(&mut hasher);
+    }
     hasher.finish_hex()
 }
 

@@ -129,16 +129,15 @@ impl Lease {
     async fn handle(&mut self, frame: &Bytes) -> Result<(), LeaseEnd> {
         let mut messages = Vec::new();
         wire::parse(frame, |message| messages.extend(message.ok()));
-        let process = match &self.process {
-            Some(process) => Arc::clone(process),
-            None => {
-                if let [Message::Request { id, method, params }] = &*messages
-                    && self.answer(id, method, params.as_ref()).await?
-                {
-                    return Ok(());
-                }
-                self.choose().await?
+        let process = if let Some(process) = &self.process {
+            Arc::clone(process)
+        } else {
+            if let [Message::Request { id, method, params }] = &*messages
+                && self.answer(id, method, params.as_ref()).await?
+            {
+                return Ok(());
             }
+            self.choose().await?
         };
         // While this waits, it is not noticed that the command has left.
         let forwarded = timeout(STALL_TIMEOUT, process.forward(frame, &messages)).await;

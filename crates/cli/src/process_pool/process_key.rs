@@ -42,14 +42,15 @@ pub(super) fn starting_folder(program: &Program) -> Result<Option<PathBuf>, ()> 
     if folder.to_str().is_some() { Ok(Some(folder)) } else { Err(()) }
 }
 
-/// A hash of the files that the command line of a program names: the program, and each argument that is a file. When
-/// one of them was changed, a process that was started before runs old code. `folder` is that of [`starting_folder`].
+/// A hash of the files that the command line of a program names: the program, and the first argument that is a file,
+/// which is a script for an interpreter. When one of them was changed, a process that was started before runs old code.
+/// Further files may be data that the server itself writes. `folder` is that of [`starting_folder`].
 pub(super) fn hash_files(program: &Program, folder: Option<&Path>) -> String {
     let folder = folder.or(program.cwd.as_deref()).unwrap_or(Path::new("/"));
-    let arguments = program.args.iter().map(|argument| folder.join(argument));
+    let mut arguments = program.args.iter().map(|argument| folder.join(argument));
     let mut hasher = KeyHasher::default();
     find_program(program, folder).as_deref().and_then(file_identity).hash(&mut hasher);
-    arguments.for_each(|path| file_identity(&path).hash(&mut hasher));
+    arguments.find_map(|path| file_identity(&path)).hash(&mut hasher);
     hasher.finish_hex()
 }
 

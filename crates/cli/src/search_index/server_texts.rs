@@ -170,7 +170,8 @@ impl ServerTexts {
             }
             seen = at;
             let word = &text[at + 1..];
-            let end = word.find([' ', '\t', '\n']).unwrap_or(word.len());
+            // Words have letters and digits only, and what follows one is a blank.
+            let end = word.bytes().position(|byte| byte <= b' ').unwrap_or(word.len());
             visit(&word[..end], document, WEIGHTS.get(field).copied().unwrap_or_default());
         }
     }

@@ -286,13 +286,14 @@ impl Driver {
                 self.links.insert(attempt, link);
                 self.connection.engine.report_link_event(attempt, Event::Opened { session: false });
             }
-            Target::Stdio(stdio) => match self.attached.take() {
-                Some(streams) => self.attach_process(attempt, streams),
-                None => {
+            Target::Stdio(stdio) => {
+                if let Some(streams) = self.attached.take() {
+                    self.attach_process(attempt, streams);
+                } else {
                     let stdio = stdio.clone();
                     self.spawn_process(attempt, stdio);
                 }
-            },
+            }
         }
     }
 

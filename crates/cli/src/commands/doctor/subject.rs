@@ -87,8 +87,18 @@ const LOGIN_OPTIONS: [&str; 3] = ["--transport", "--ca-file", "-H"];
 /// Returns the connection options that were typed, without the values of headers and variables: those may be
 /// secrets. A time limit is repeated if it allows more than the default does.
 pub(super) fn repeated_options(target: &TargetArgs) -> Vec<RepeatedOption> {
-    let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, command: _ } =
-        target;
+    let TargetArgs {
+        timeout,
+        max_timeout,
+        connect_timeout,
+        protocol,
+        headers,
+        url,
+        envs,
+        // Doctor always starts its own process.
+        no_daemon: _,
+        command: _,
+    } = target;
     let UrlArgs { transport, ca_file } = url;
     let mut options: Vec<RepeatedOption> = Vec::new();
     if let Some(choice) = transport.and_then(|choice| choice.to_possible_value()) {
@@ -184,6 +194,7 @@ pub(super) mod tests {
             headers: vec!["Authorization: Bearer k3y".to_owned(), "X-Key:${KEY}".to_owned()],
             url: UrlArgs { transport: Some(TransportChoice::Sse), ca_file: Some("my ca.pem".into()) },
             envs: vec!["TOKEN=k3y".to_owned(), "SAME=${SAME}".to_owned()],
+            no_daemon: true,
             command: Vec::new(),
         }
     }

@@ -25,10 +25,12 @@ async fn failures_read_the_same_as_without_a_daemon_modern() {
     assert_failures_read_the_same(testkit::server().modern()).await;
 }
 
+type MakeFault = fn() -> Fault;
+
 async fn assert_failures_read_the_same(script: Script) {
     let pool = Pool::of(script.tool("echo").tool("slow")).await;
     pool.run(&["info", "knots", "--no-daemon"]);
-    let faults: [(&[&str], fn() -> Fault); 5] = [
+    let faults: [(&[&str], MakeFault); 5] = [
         (&["call", "knots", "echo"], || Fault::error(-32603, "out of rope").on_tool("echo")),
         (&["call", "knots", "echo", "--json"], || Fault::exit(3).on_tool("echo").executed()),
         (&["call", "knots", "echo"], || Fault::exit(3).on_tool("echo").executed()),
