@@ -65,6 +65,8 @@ struct Shared {
     closing: TaskTracker,
     /// Canceled when the pool is closed.
     closed: CancellationToken,
+    /// Canceled when commands are no longer waited for.
+    ended: CancellationToken,
 }
 
 struct State {
@@ -160,6 +162,9 @@ impl ProcessPool {
         }
         let mut leases = self.shared.leases.subscribe();
         let _ = timeout(limit, leases.wait_for(|leases| *leases == 0)).await;
+        // Each gives its process back, which is ended in order.
+        self.shared.ended.cancel();
+        let _ = timeout(LEASE_END_TIMEOUT, leases.wait_for(|leases| *leases == 0)).await;
         self.shared.closing.close();
         let _ = timeout(CLOSE_TIMEOUT, self.shared.closing.wait()).await;
     }
@@ -231,6 +236,7 @@ impl Shared {
             leases: watch::Sender::new(0),
             closing: TaskTracker::new(),
             closed: CancellationToken::new(),
+            ended: CancellationToken::new(),
         }
     }
 
@@ -289,6 +295,16 @@ impl Shared {
     /// Whether a process waits for a command with this slot.
     fn has_idle(&self, slot: &PoolSlot) -> bool {
         self.state.lock().idle.iter().any(|waiting| waiting.is_for(slot))
+    }
+
+    /// Ends the waiting processes that commands with this slot would use, were they not outdated.
+    fn close_outdated(&self, slot: &PoolSlot) {
+        let mut state = self.state.lock();
+        let outdated = state.idle.extract_if(.., |waiting| {
+            let PoolSlot { key, folder, files } = &waiting.slot;
+            *key == slot.key && *folder == slot.folder && *files != slot.files
+        });
+        outdated.for_each(|waiting| self.spawn_close(waiting.process));
     }
 
     /// Starts a process.
@@ -413,5 +429,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_LEASES: usize = 64;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long commands may take to give their processes back.
+const LEASE_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longer than the shutdown of a process takes: stdin closed, then TERM, then KILL.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);

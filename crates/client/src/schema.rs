@@ -84,6 +84,7 @@ pub struct Violation {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SchemaVerdict {
     /// The value fits.
     Fits,

@@ -32,6 +32,7 @@ pub(crate) fn check_arguments(schema: &Value, arguments: &Value) -> ArgumentChec
             ArgumentCheck::Invalid(violations.iter().take(MAX_VIOLATIONS).map(describe_violation).collect())
         }
         schema::SchemaVerdict::Unchecked(why) => ArgumentCheck::SchemaUnusable(why.to_owned()),
+        _ => ArgumentCheck::SchemaUnusable("the verdict is unknown".to_owned()),
     }
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn find_violation(schema: &Value, arguments: &Value) -> Option<(Strin
         schema::SchemaVerdict::Violations(violations) => {
             violations.first().map(|violation| (violation.at.clone(), describe_violation(violation)))
         }
-        schema::SchemaVerdict::Fits | schema::SchemaVerdict::Unchecked(_) => None,
+        _ => None,
     }
 }
 

@@ -36,7 +36,6 @@ pub(super) fn tool_failure(tool: &str, result: &CallToolResult) -> Report {
 // TL-06.
 pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
     let what = match check {
-        OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
         // Without a usable schema, nothing can be said about the result.
         OutputCheck::Unusable(why) => {
             printer.note(&format!("the result of `{tool}` was not checked: {why}"));
@@ -44,6 +43,8 @@ pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCh
         }
         OutputCheck::Missing => vec!["it has no structured content".to_owned()],
         OutputCheck::Violations(why) => why.iter().map(ToString::to_string).collect(),
+        // It fits, or there is no schema.
+        _ => return Exit::Ok,
     };
     let message = format!("the result of `{tool}` does not fit the output schema that its server gives");
     let mut report = Report::new(Exit::Schema, message);

@@ -247,6 +247,7 @@ fn outcome_rows(answer: &ElicitResult, server: &str) -> Vec<Row> {
         ElicitResult::Accept(None) => (GOOD, "agreed, for "),
         ElicitResult::Decline => (HINT, "declined, for "),
         ElicitResult::Cancel => (HINT, "canceled, for "),
+        _ => (HINT, "answered, for "),
     };
     vec![Row::new(style, "  ").with(style, text).with(NAME, server)]
 }

@@ -70,8 +70,8 @@ impl Attachment {
     }
 }
 
-/// Asks the pools of this user for a process of `server`, for at most [`ATTACH_TIMEOUT`]. `None` if there is none, or
-/// if the command is to start its own.
+/// Asks the pools of this user for a process of `server`, for at most [`ATTACH_TIMEOUT`] and the time that it
+/// may take to connect. `None` if there is none, or if the command is to start its own.
 pub(crate) async fn attach(settings: &Settings, server: &Server, roots: &[Root]) -> Option<Attachment> {
     let pool_use = &settings.pool_use;
     pool_use.set_attached(false);
@@ -89,8 +89,9 @@ pub(crate) async fn attach(settings: &Settings, server: &Server, roots: &[Root])
     let mut line = serde_json::to_vec(&request).ok()?;
     line.push(b'\n');
     let asking: FuturesUnordered<_> = sockets.iter().map(|socket| ask(socket, &line)).collect();
-    let stream = match choose_offer(asking.filter_map(ready)).await {
-        Some(offer) => timeout(START_TIMEOUT, accept(offer.stream)).await.ok().flatten(),
+    let connect_timeout = server.timeouts.connect;
+    let stream = match choose_offer(asking.filter_map(ready), ATTACH_TIMEOUT.min(connect_timeout)).await {
+        Some(offer) => timeout(START_TIMEOUT.min(connect_timeout), accept(offer.stream)).await.ok().flatten(),
         None => None,
     };
     tracing::debug!(
@@ -145,9 +146,9 @@ fn is_abandoned(socket: &Path) -> bool {
 
 /// Chooses the first offer of a pool in which a process waits. If no such offer comes soon after the first one, that
 /// one is chosen.
-async fn choose_offer(offers: impl Stream<Item = Offer>) -> Option<Offer> {
+async fn choose_offer(offers: impl Stream<Item = Offer>, limit: Duration) -> Option<Offer> {
     let mut offers = pin!(offers);
-    let first = timeout(ATTACH_TIMEOUT, offers.next()).await.ok().flatten()?;
+    let first = timeout(limit, offers.next()).await.ok().flatten()?;
     if first.has_idle {
         return Some(first);
     }
@@ -209,7 +210,7 @@ mod tests {
             .map(|has_idle| Offer { stream: UnixStream::pair().unwrap().0, has_idle: *has_idle })
             .collect();
         let streams: Vec<_> = offers.iter().map(|offer| offer.stream.as_raw_fd()).collect();
-        let chosen = choose_offer(iter(offers).chain(pending())).await?;
+        let chosen = choose_offer(iter(offers).chain(pending()), ATTACH_TIMEOUT).await?;
         streams.iter().position(|stream| *stream == chosen.stream.as_raw_fd())
     }
 
@@ -218,6 +219,6 @@ mod tests {
         assert_eq!(choose(&[false, true, true]).await, Some(1));
         assert_eq!(choose(&[true, false]).await, Some(0));
         assert_eq!(choose(&[false, false]).await, Some(0));
-        assert!(choose_offer(empty()).await.is_none());
+        assert!(choose_offer(empty(), ATTACH_TIMEOUT).await.is_none());
     }
 }

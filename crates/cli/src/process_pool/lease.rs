@@ -54,16 +54,21 @@ pub(super) async fn serve(pool: Arc<Shared>, stream: UnixStream) {
     let Ok(Ok(InboundFrame::Message(_))) = timeout(REQUEST_TIMEOUT, reader.recv()).await else { return };
     // Every command asks every pool, so one that only asks does not count as a use of this one.
     let guard = pool.begin_lease();
+    pool.close_outdated(&slot);
     let granted = guard.is_some() && prepare(&pool, &slot).await;
     if !reply(&command, &AttachReply { granted, has_idle: granted }).await {
         return;
     }
+    let ended = pool.ended.clone();
     let mut lease = Lease { pool, slot, roots: request.roots, command, process: None };
-    while let Ok(InboundFrame::Message(frame)) = reader.recv().await {
-        if lease.handle(&frame).await.is_err() {
-            break;
+    let serving = async {
+        while let Ok(InboundFrame::Message(frame)) = reader.recv().await {
+            if lease.handle(&frame).await.is_err() {
+                break;
+            }
         }
-    }
+    };
+    ended.run_until_cancelled(serving).await;
 }
 
 async fn read_request(reader: &mut PipeReader) -> Option<AttachRequest> {

@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::hash::Hash as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use bowline::Server;
 use bowline::config::Program;
@@ -42,16 +43,36 @@ pub(super) fn starting_folder(program: &Program) -> Result<Option<PathBuf>, ()> 
     if folder.to_str().is_some() { Ok(Some(folder)) } else { Err(()) }
 }
 
-/// A hash of the files that the command line of a program names: the program, and the first argument that is a file,
-/// which is a script for an interpreter. When one of them was changed, a process that was started before runs old code.
-/// Further files may be data that the server itself writes. `folder` is that of [`starting_folder`].
+/// A hash of what is behind the paths of a program: its file, its script, and the folder that it runs in. When one of
+/// them was changed or replaced, a process that was started before runs old code, or elsewhere. `folder` is that of
+/// [`starting_folder`].
 pub(super) fn hash_files(program: &Program, folder: Option<&Path>) -> String {
     let folder = folder.or(program.cwd.as_deref()).unwrap_or(Path::new("/"));
-    let mut arguments = program.args.iter().map(|argument| folder.join(argument));
     let mut hasher = KeyHasher::default();
+    folder_identity(folder).hash(&mut hasher);
     find_program(program, folder).as_deref().and_then(file_identity).hash(&mut hasher);
-    arguments.find_map(|path| file_identity(&path)).hash(&mut hasher);
+    for script in find_scripts(program, folder) {
+        file_identity(&script).hash(&mut hasher);
+    }
     hasher.finish_hex()
+}
+
+/// The arguments that may be a script for an interpreter: files up to the first one that does not follow an option.
+/// Files after it may be data that the server itself writes.
+fn find_scripts(program: &Program, folder: &Path) -> Vec<PathBuf> {
+    let mut scripts = Vec::new();
+    let mut follows_option = false;
+    for argument in &program.args {
+        let path = folder.join(argument);
+        if path.is_file() {
+            scripts.push(path);
+            if !follows_option {
+                break;
+            }
+        }
+        follows_option = argument.starts_with('-');
+    }
+    scripts
 }
 
 /// The file of a program. That of one which only the login shell finds is not known: to ask the shell would take as
@@ -65,6 +86,12 @@ fn find_program(program: &Program, folder: &Path) -> Option<PathBuf> {
         None => std::env::var_os("PATH")?,
     };
     std::env::split_paths(&path).map(|path| path.join(&program.command)).find(|file| file.is_file())
+}
+
+/// Device, inode and time of creation, where it is known: the number of a folder that was deleted is used again.
+fn folder_identity(path: &Path) -> Option<(u64, u64, Option<SystemTime>)> {
+    let folder = path.metadata().ok()?;
+    Some((folder.dev(), folder.ino(), folder.created().ok()))
 }
 
 /// Device, inode, time of the last change (seconds and nanoseconds) and size. `None` if it is not a file.
@@ -97,6 +124,24 @@ mod tests {
         // What decides how a client uses it does not.
         assert_eq!(key(&server), key(&server.clone().with_keepalive(None)));
         assert_eq!(key(&server).0.len(), 64);
+    }
+
+    #[test]
+    fn scripts_come_before_what_a_server_may_write() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["rc", "run.sh", "notes.db"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let scripts = |args: &[&str]| -> Vec<PathBuf> {
+            let server = Server::stdio("s", "sh").args(args.iter().copied()).build().unwrap();
+            let found = find_scripts(server.transport.program().unwrap(), folder.path());
+            found.iter().map(|path| path.file_name().unwrap().into()).collect()
+        };
+        let names = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };
+        assert_eq!(scripts(&["run.sh", "--db", "notes.db"]), names(&["run.sh"]));
+        assert_eq!(scripts(&["-u", "run.sh", "notes.db"]), names(&["run.sh", "notes.db"]));
+        assert_eq!(scripts(&["--rcfile", "rc", "run.sh", "notes.db"]), names(&["rc", "run.sh"]));
+        assert_eq!(scripts(&["-m", "package"]), names(&[]));
     }
 
     #[test]

@@ -149,7 +149,7 @@ async fn a_host_that_is_served_alone_starts_no_daemon() {
     context.user_config(&http_entry("web", &web));
     let mut host = start(&context, &["--alone"]).await;
     assert_eq!(result_text(&host.call("echo").await), "{}");
-    assert!(!context.path(RUN_FOLDER).exists());
+    assert_eq!(Daemons::of(&context).all(), [0; 0]);
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 

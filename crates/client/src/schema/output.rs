@@ -9,6 +9,7 @@ use super::{Schema, SchemaVerdict, Violation};
 /// The outcome of checking a result. Anything but the first two is the server's fault and should be
 /// reported; the content is usable all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputCheck {
     /// There is no schema, or the tool failed and need not follow it.
     NoSchema,

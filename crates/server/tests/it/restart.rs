@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     needs_record: bool,
     /// Held while records are neither saved nor removed, as if by a slow disk.
     disk: Arc<tokio::sync::Mutex<()>>,
+    /// How long it takes to load a session.
+    load_time: Duration,
 }
 
 impl SessionStore for Memory {
@@ -56,7 +58,11 @@ impl SessionStore for Memory {
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
         let found = self.sessions.lock().get(session).cloned();
-        Box::pin(ready(Ok(found.filter(|session| accepts(&session.record)))))
+        let load_time = self.load_time;
+        Box::pin(async move {
+            tokio::time::sleep(load_time).await;
+            Ok(found.filter(|session| accepts(&session.record)))
+        })
     }
 
     fn flush(&self) -> SessionStoreFuture<()> {
@@ -166,6 +172,19 @@ async fn a_session_goes_on_in_the_next_process() {
     assert_eq!(events.message().await["method"], "notifications/tools/list_changed");
     // The version is still checked.
     host.with("mcp-protocol-version", "2025-06-18").get().await.expect_json(400).await;
+}
+
+/// To record something may not take that long, but a session that is not loaded is lost.
+#[tokio::test]
+async fn a_session_that_takes_long_to_load_goes_on() {
+    let memory = Memory { load_time: Duration::from_secs(4), ..Memory::default() };
+    let first = memory.start().await;
+    let host = begin(&memory, &first).await;
+    first.kill().await;
+    let second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let echoed = host.post(&request(1, "echo", json!({"a": 1}))).await.expect_json(200).await;
+    assert_eq!(echoed, result(1, json!({"a": 1})));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::process::Output;
 use std::time::Instant;
 
-use bowline_testkit::Fault;
+use bowline_testkit::{Fault, ProcessEvent};
 use rustix::process::{Signal, kill_process};
 use tokio::time::timeout;
 
@@ -114,6 +114,26 @@ async fn a_call_under_a_daemon_that_is_killed_has_one_outcome() {
     assert_eq!(server.received().iter().filter(|received| received.tool() == Some("slow")).count(), 1);
     // The watchdog of the daemon ends its processes.
     server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+}
+
+/// A daemon that is to end waits for commands no longer than `--drain`. The process of one is ended as others are:
+/// first its stdin is closed.
+#[tokio::test]
+async fn a_process_that_is_in_use_when_the_daemon_ends_is_ended_in_order() {
+    let server = testkit::server().legacy().tool("slow").stdio().await;
+    let context = Context::new();
+    context.user_config(&stdio_entry("knots", &server.command()));
+    let socket = context.path("socket");
+    let args = ["--socket", socket.to_str().expect("a path"), "--drain", "1s"];
+    let mut gateway = Gateway::start(&context, &args);
+    gateway.note().await;
+    let child = spawn(&context, &["call", "knots", "slow", "ms=60000"]);
+    server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+    assert_eq!(wait(child).await.status.code(), Some(3));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    assert_eq!(server.processes()[0].events[0], ProcessEvent::Eof);
+    assert_eq!(server.processes().len(), 1);
 }
 
 /// A harmless call is sent again, to a process that the command starts.

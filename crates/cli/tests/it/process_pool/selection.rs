@@ -67,6 +67,24 @@ async fn a_command_after_a_change_of_the_program_starts_it() {
     pool.context.write("server.sh", script("another"));
     assert_eq!(count_starts(&pool, |_| ()), 1);
     assert_eq!(count_starts(&pool, |_| ()), 0);
+    pool.wait_until_running(1).await;
+}
+
+/// A process stays in the folder in which it was started, whatever has the name of that folder since.
+#[tokio::test]
+async fn a_folder_that_was_replaced_is_another_one() {
+    let pool = Pool::of(counter()).await;
+    let [folder, moved] = ["project", "moved"].map(|name| pool.context.path(name));
+    let starts = || count_starts(&pool, |command| _ = command.current_dir(&folder));
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!([starts(), starts()], [1, 0]);
+    std::fs::rename(&folder, &moved).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!([starts(), starts()], [1, 0]);
+    std::fs::remove_dir(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!([starts(), starts()], [1, 0]);
+    pool.wait_until_running(1).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! What servers ask reaches the host whose call caused it.
 
-use bowline_testkit::{self as testkit, StreamKind};
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, Fault, StreamKind, Tool};
 use serde_json::{Value, json};
 
 use super::{at, gateway};
@@ -44,6 +46,21 @@ async fn log_messages_come_from_every_server_at_the_level_of_the_host() {
     }
     host.send_request(1, "logging/setLevel", json!({"level": "loud"})).await;
     assert_eq!(host.response(1).await["error"]["code"], -32602);
+}
+
+/// Longer than calls wait for a level, and shorter than the response of the host does.
+const SLOW_LEVEL: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_server_knows_the_level_when_the_host_hears_that_it_is_set() {
+    let logs = [("info", json!("quiet")), ("error", json!("loud"))];
+    let server = testkit::server().legacy().tool(Tool::logs("log", logs)).run().await;
+    let mut host = TestHost::join_with(&gateway([at("one", &server)]), json!({})).await;
+    host.result("tools/list", json!({})).await;
+    server.arm(Fault::delay(SLOW_LEVEL).on("logging/setLevel"));
+    host.result("logging/setLevel", json!({"level": "error"})).await;
+    host.send_request(1, "tools/call", json!({"name": "log", "arguments": {}})).await;
+    assert_eq!(host.notification("notifications/message").await["params"]["data"], "loud");
 }
 
 #[tokio::test]

@@ -128,6 +128,7 @@ pub struct ChoiceOption {
 /// The result of an elicitation.
 // EL-08
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ElicitResult {
     // EL-10
     /// The person accepted: with the content of a form, or with consent only for a URL.
