@@ -74,7 +74,7 @@ async fn a_command_after_a_change_of_the_program_starts_it() {
 #[tokio::test]
 async fn a_folder_that_was_replaced_is_another_one() {
     let pool = Pool::of(counter()).await;
-    let [folder, moved] = ["project", "moved"].map(|name| pool.context.path(name));
+    let [folder, moved] = ["replaced", "moved"].map(|name| pool.context.path(name));
     let starts = || count_starts(&pool, |command| _ = command.current_dir(&folder));
     std::fs::create_dir(&folder).unwrap();
     assert_eq!([starts(), starts()], [1, 0]);
