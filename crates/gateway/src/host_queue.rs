@@ -98,21 +98,39 @@ impl HostQueue {
 }
 
 impl QueueReader {
+    /// Returns the next item; the previous one counts as delivered. `None` at the end, or once `ended` is ready and
+    /// everything that was queued before that was returned.
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next_until(&mut self, ended: impl Future<Output = ()>) -> Option<QueueItem> {
+        tokio::select! {
+            biased;
+            item = self.next() => item,
+            // Something may have been queued since the line above was evaluated.
+            () = ended => self.try_next(),
+        }
+    }
+
     /// Returns the next item; the previous one counts as delivered. `None` at the end.
     ///
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<QueueItem> {
         loop {
-            if let Some(item) = self.queue.inner.lock().next() {
+            if let Some(item) = self.try_next() {
                 return Some(item);
             }
             tokio::select! {
                 event = self.wake.next() => if event.is_none() {
-                    return self.queue.inner.lock().next();
+                    return self.try_next();
                 },
                 () = self.queue.added.notified() => {}
             }
         }
+    }
+
+    /// Returns the next item, if there is one now; the previous one counts as delivered.
+    fn try_next(&mut self) -> Option<QueueItem> {
+        self.queue.inner.lock().next()
     }
 }
 
@@ -134,5 +152,22 @@ fn take_event(events: &mut EventReceiver<Event>) -> Option<(QueueItem, u64)> {
     match events.try_next()? {
         Event::Missed(missed) => Some((QueueItem::Missed(missed), missed)),
         event => Some((QueueItem::Event(event), 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::{Notification, event_channel};
+
+    use super::*;
+
+    /// The reader looks for items, then one is queued, and then the reader looks for the end.
+    #[tokio::test]
+    async fn item_before_the_end_is_returned() {
+        let (events, receiver) = event_channel(2);
+        let (_queue, mut reader) = HostQueue::new(receiver);
+        let ended = async { events.send(Event::Notification(Notification::new("notifications/last", None))) };
+        assert!(matches!(reader.next_until(ended).await, Some(QueueItem::Event(_))));
+        assert!(reader.next_until(async {}).await.is_none());
     }
 }

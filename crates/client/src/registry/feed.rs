@@ -66,7 +66,8 @@ impl Feed {
                 // Events before the end are delivered before the end.
                 biased;
                 received = self.events.next() => received,
-                _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
+                // Events may have been sent since the line above.
+                _ = self.status.wait_for(|status| *status == Status::Closed) => self.events.try_next(),
             };
             match received {
                 Some(Event::Connection(life)) if self.is_duplicate(&life) => {}

@@ -366,14 +366,7 @@ impl Delivery {
         ended: CancellationToken,
         observer: impl Fn(&ConnectionEvent),
     ) {
-        loop {
-            let item = tokio::select! {
-                // Queued items first, then the end.
-                biased;
-                item = queue.next() => item,
-                () = ended.cancelled() => return,
-            };
-            let Some(item) = item else { return };
+        while let Some(item) = queue.next_until(ended.cancelled()).await {
             if let QueueItem::Event(Event::Connection(event)) = &item {
                 tracing::info!(server = %event.server, turn = event.kind.as_str(), "a connection has changed");
                 observer(event);

@@ -16,14 +16,7 @@ pub(super) async fn forward_to_host(
     readiness: HostReadiness,
     observer: ConnectionObserver,
 ) {
-    loop {
-        let item = tokio::select! {
-            // Queued items first, then the end.
-            biased;
-            item = queue.next() => item,
-            () = readiness.ended().cancelled() => return,
-        };
-        let Some(item) = item else { return };
+    while let Some(item) = queue.next_until(readiness.ended().cancelled()).await {
         if let QueueItem::Event(Event::Connection(life)) = &item {
             log_connection_event(life);
             observer(life);
