@@ -48,10 +48,12 @@ impl InitializeRequest {
         self.request.spawner().spawn(serve(self));
     }
 
-    /// Sends the response.
+    /// Sends the response. An error refuses the request.
     pub async fn respond(&self, outcome: Result<&Json, &RpcError>) {
-        if let Ok(result) = outcome {
-            self.request.link().record_offer(result).await;
+        match outcome {
+            Ok(result) => self.request.link().record_offer(result).await,
+            // A host that reads the error may send another `initialize` at once.
+            Err(_) => self.refuse(),
         }
         self.request.respond(outcome).await;
     }
@@ -62,7 +64,7 @@ impl InitializeRequest {
     }
 
     /// Allows another `initialize`.
-    pub fn refuse(&self) {
+    fn refuse(&self) {
         self.request.link().with_session(|session| session.refuse(self.attempt));
     }
 }

@@ -216,9 +216,9 @@ impl HostSession {
                     ..ConnectionState::unknown()
                 };
                 let refusal = error_response::from_fault(name, &fault.not_executed(), &standing);
-                request.respond(Err(&refusal)).await;
-                request.refuse();
+                // A host that reads the error may send another `initialize` at once.
                 drop(reset);
+                request.respond(Err(&refusal)).await;
                 return upstream.close().await;
             }
         };

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 
+use bowline_proto::wire::{RpcError, code};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::sync::mpsc;
 
@@ -96,6 +97,22 @@ async fn refused_host_may_initialize_again() {
     second.accept();
     assert!(second.handshake().wait_until_answered().await);
     assert!(!handshake.wait_until_ready().await, "the first stays refused");
+}
+
+/// A host that has read the error need not wait until whoever refused it is done.
+#[tokio::test]
+async fn host_that_has_read_a_refusal_may_initialize_again() {
+    let (mut test, mut host) = TestHost::connect();
+    test.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#).await;
+    let Some(HostEvent::Initialize(first)) = host.next().await else { panic!("no initialize") };
+    first.respond(Err(&RpcError::new(code::INTERNAL_ERROR, "not now"))).await;
+    let line = test.stdout.next_line().await.unwrap().unwrap();
+    assert_eq!(line, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"not now"}}"#);
+    test.send(r#"{"jsonrpc":"2.0","id":2,"method":"initialize"}"#).await;
+    let Some(HostEvent::Initialize(second)) = host.next().await else { panic!("no initialize") };
+    drop(first);
+    second.accept();
+    assert!(second.handshake().wait_until_answered().await, "the first does not refuse the second");
 }
 
 #[tokio::test]
