@@ -435,6 +435,28 @@ async fn sb_05_a_subscription_survives_a_bad_reopening() {
     }
 }
 
+/// SB-05: whoever subscribes does not wait until a subscription that was cut is opened again by itself.
+#[tokio::test]
+async fn sb_05_a_new_subscriber_has_a_cut_subscription_opened_at_once() {
+    let server = script().modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let _one = client.subscribe("a:1").await.unwrap();
+    // While a blocking task runs, time stands still: nothing is tried again by itself.
+    tokio::time::pause();
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
+    let frozen = tokio::task::spawn_blocking(move || resumed.recv_timeout(TEST_TIMEOUT).is_ok());
+    assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
+    // The client sees the end of the stream, and waits.
+    let moment = || std::thread::sleep(Duration::from_millis(200));
+    tokio::task::spawn_blocking(moment).await.unwrap();
+    let _two = client.subscribe("a:2").await.unwrap();
+    let _ = resume.send(());
+    assert!(frozen.await.unwrap(), "it was opened while time stood still");
+    tokio::time::resume();
+    assert_eq!((server.count("subscriptions/listen"), server.subscription_count()), (2, 1));
+    client.close().await;
+}
+
 /// SB-02: an unanswered listen request has granted nothing and is sent again.
 #[tokio::test]
 async fn sb_02_an_unanswered_listen_is_sent_again() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bowline::{RpcError, Subscription};
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::upstream::{UpstreamUse, Upstreams};
 use crate::catalog::Target;
@@ -104,6 +104,26 @@ impl ResourceWatch {
         let opened = OpenWatch::open(upstreams, target).await?;
         let upstreams = Arc::downgrade(upstreams);
         Some(opened.map(|open| Self { upstreams, target: target.clone(), open: Some(open) }))
+    }
+
+    /// Subscribes. A server that cannot be reached for `wait` is subscribed to when it is back, which counts as a change.
+    /// `None` if there is no such server, or if it refuses.
+    ///
+    /// Dropping the future unsubscribes.
+    pub(super) async fn open_within(
+        wait: Duration,
+        upstreams: &Arc<Upstreams>,
+        target: &Target,
+    ) -> Option<Self> {
+        let later = || Self { upstreams: Arc::downgrade(upstreams), target: target.clone(), open: None };
+        match timeout(wait, Self::open(upstreams, target)).await {
+            Ok(opened) => match opened? {
+                Ok(watch) => Some(watch),
+                Err(error) if error.code == crate::UNREACHABLE => Some(later()),
+                Err(_) => None,
+            },
+            Err(_) => Some(later()),
+        }
     }
 
     /// Waits for the next change. When the configuration of the server changes, the subscription is

@@ -78,7 +78,13 @@ impl Connection {
                             if since.is_some_and(|since| clock::elapsed(since) > MIN_STABLE_DURATION) {
                                 backoff.failing_since = None;
                             }
-                            backoff.wait(&self, &ended).await;
+                            tokio::select! {
+                                () = backoff.wait(&self, &ended) => {}
+                                // Somebody waits for a subscription, and the server may be back.
+                                changed = wants.changed() => if changed.is_err() {
+                                    return;
+                                },
+                            }
                         }
                     },
                     () = drain_replaced(&mut replaced) => {}

@@ -13,7 +13,6 @@ use bowline_proto::wire::view::Capabilities;
 use bowline_server::StatelessRequest;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::super::announce::ListChanges;
 use super::super::handshake::{offered_capabilities, offered_server_info};
@@ -90,8 +89,8 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     }
 }
 
-/// Subscribes to resources of servers, as far as there is room. Returns those whose server agreed in
-/// time; their changes are sent to `updates` by tasks in `watching`.
+/// Subscribes to resources of servers, as far as there is room. Returns those whose server did not
+/// refuse; their changes are sent to `updates` by tasks in `watching`.
 pub(super) async fn watch_resources(
     hosts: &StatelessHosts,
     (lease, snapshot): (&UpstreamLease, &Snapshot),
@@ -106,7 +105,7 @@ pub(super) async fn watch_resources(
         let Ok(permit) = Arc::clone(&hosts.watches).try_acquire_owned() else { break };
         let upstreams = lease.upstreams();
         subscribing.spawn(async move {
-            let watch = timeout(wait, ResourceWatch::open(&upstreams, &target)).await.ok()??.ok()?;
+            let watch = ResourceWatch::open_within(wait, &upstreams, &target).await?;
             Some((uri, watch, permit))
         });
     }

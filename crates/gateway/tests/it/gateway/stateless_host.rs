@@ -300,6 +300,26 @@ async fn gw_08_changes_reach_hosts_that_listen() {
     }
 }
 
+/// GW-08: a resource of a server that is down is granted all the same. When the server is back it is subscribed to, and
+/// counts as changed.
+#[tokio::test]
+async fn gw_08_a_server_that_is_down_is_subscribed_to_when_it_is_back() {
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.tool("echo").resource("file:///a", "a").run().await;
+        let gateway = Gateway::builder([at("one", &server)]).list_wait(Duration::from_millis(200)).build();
+        let endpoint = Endpoint::start(&gateway).await;
+        let client = endpoint.client("host").await;
+        while soon(client.list_resources()).await.unwrap().is_empty() {}
+        server.stop().await;
+        let mut subscription = soon(client.subscribe("file:///a")).await.expect("it is granted");
+        server.start().await;
+        assert_eq!(soon(subscription.next()).await.expect("it goes on").uri, "file:///a");
+        server.wait_until(|server| server.announce_resource("file:///a") > 0, TEST_TIMEOUT).await;
+        assert_eq!(soon(subscription.next()).await.expect("it goes on").uri, "file:///a");
+        endpoint.stop().await;
+    }
+}
+
 /// GW-08: the acknowledgment comes first, names what is granted, and the end is a result.
 #[tokio::test]
 async fn gw_08_the_acknowledgment_comes_first_and_the_end_is_a_result() {
