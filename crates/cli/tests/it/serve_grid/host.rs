@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::http::{Request, Response};
-use super::pipe::Pipe;
+use super::pipe::{ACKNOWLEDGED, Pipe};
 
 /// A revision of the protocol, as a host of `bowline serve` over HTTP speaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -248,13 +248,17 @@ impl GridHost {
             return;
         }
         let filter = json!({"resourceSubscriptions": [uri], "toolsListChanged": true});
-        let open = self.begin("subscriptions/listen", json!({"notifications": filter})).await;
-        if let Session::Pipe(pipe) = &mut self.session {
-            return pipe.listen(open.id).await;
-        }
-        let mut stream = open.response.expect("a stream");
-        assert_eq!(stream.message().await["method"], "notifications/subscriptions/acknowledged");
-        self.session = Session::Stateless { stream: Some(stream) };
+        let open = self.begin("subscriptions/listen", json!({"notifications": &filter})).await;
+        let acknowledged = if let Session::Pipe(pipe) = &mut self.session {
+            pipe.listen(open.id).await
+        } else {
+            let mut stream = open.response.expect("a stream");
+            let first = stream.message().await;
+            self.session = Session::Stateless { stream: Some(stream) };
+            first
+        };
+        assert_eq!(acknowledged["method"], ACKNOWLEDGED);
+        assert_eq!(acknowledged["params"]["notifications"], filter, "everything is granted");
     }
 
     /// The next notification with this method that belongs to no request.

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::connect::host::Host;
 
+/// The method of the first message of a subscription.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
 /// The pipe of a host.
 pub(super) struct Pipe {
     host: Host,
@@ -30,13 +33,14 @@ impl Pipe {
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
     }
 
-    /// Waits until the subscription of this request is acknowledged, and ends the one before it.
-    pub(super) async fn listen(&mut self, id: u64) {
+    /// Waits until the subscription of this request is acknowledged, and ends the one before it. Returns the
+    /// acknowledgment.
+    pub(super) async fn listen(&mut self, id: u64) -> Value {
         if let Some(before) = self.listening.replace(id) {
             self.cancel(before).await;
         }
         self.changes.clear();
-        self.notification("notifications/subscriptions/acknowledged").await;
+        self.notification(ACKNOWLEDGED).await
     }
 
     /// The next message that belongs to a request other than a subscription.
