@@ -91,7 +91,7 @@ pub(crate) fn configure_url(context: &Context, url: &str) {
 pub(crate) fn verdict_of_url(url: &str) -> String {
     let context = Context::new();
     configure_url(&context, url);
-    let examined = Examined::of(&context, &["docs", "--connect-timeout", "2s"]);
+    let examined = Examined::of(&context, &["docs", "--connect-timeout", "5s"]);
     context.hide_paths(&examined.verdict())
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn verdict_of(server: &HttpServer) -> String {
 /// Examines a command that is configured as `rope`.
 pub(crate) fn examine_command(context: &Context, command: &StdioCommand) -> Examined {
     context.user_config(&stdio_entry("rope", command));
-    Examined::of(context, &["rope", "--connect-timeout", "5s"])
+    Examined::of(context, &["rope", "--connect-timeout", "10s"])
 }
 
 /// Compares a verdict with the text in the test.

@@ -67,7 +67,9 @@ async fn hl_03_every_loss_signature_is_recovered_in_the_same_call() {
 #[tokio::test]
 async fn a_thousand_calls_share_one_recovery() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
-    let client = connect(&server).await;
+    // The recovery of a thousand calls takes a while on a busy machine.
+    let entry = http(&server).with_protocol(Protocol::Legacy).with_reconnect_wait(TEST_TIMEOUT);
+    let client = Client::connect(entry).await.unwrap();
     call_counter(&client).await;
     server.drop_sessions();
     let calls = (0..1_000).map(|n| {
