@@ -156,7 +156,7 @@ async fn a_command_that_hangs_is_ended_with_everything_it_started() {
     let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let mut hangs = command(folder.path(), "sleep 600 & echo $! > child; wait");
-    hangs.timeout = Duration::from_secs(1);
+    hangs.timeout = Duration::from_secs(3);
     let load = host(&stage, hangs).identity;
     let error = tokio::time::timeout(TEST_TIMEOUT, load.load()).await.expect("in its time").unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Command);

@@ -25,11 +25,12 @@ async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
 /// Cancels a call while the authorization server refreshes its token.
 async fn cancel_call_during_refresh(stage: &TestStage, host: &TestClient) {
     stage.auth.revoke_all_access();
-    stage.auth.arm(AuthFault::delay(Duration::from_millis(300)).on("refresh_token"));
+    stage.auth.arm(AuthFault::delay(Duration::from_secs(2)).on("refresh_token"));
     let sent = stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
-        called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
+        biased;
         _ = sent => {}
+        called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
     }
 }
 

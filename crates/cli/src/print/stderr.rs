@@ -20,7 +20,7 @@ static LIMITED_FILE: OnceLock<(std::fs::File, u64)> = OnceLock::new();
 /// How many bytes wait to be written. Texts beyond are dropped and counted.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// How long the end of the process waits for the queue.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes the text, or queues it for the writer thread.
 pub(crate) fn write(text: &str, color: ColorChoice) {

@@ -209,11 +209,11 @@ async fn progress_extends_the_time_and_silence_does_not() {
     let context = Context::new();
     let server = script().run().await;
     let url = server.url();
-    let going = ["call", &url, "slow", "ms=1200", "steps=12", "--timeout", "700ms"];
+    let going = ["call", &url, "slow", "ms=4000", "steps=40", "--timeout", "3s"];
     let shown = context.run(context.bowline(going));
     assert!(shown.starts_with("exit: 0\n"), "{shown}");
     server.arm(Fault::silent().on("tools/call"));
-    let silent = ["call", &url, "echo", "--timeout", "300ms"];
+    let silent = ["call", &url, "echo", "--timeout", "2s"];
     snapshot!(context.run(context.bowline(silent)), @"
     exit: 4
     --- stdout

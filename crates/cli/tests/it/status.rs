@@ -3,6 +3,7 @@
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, StdioCommand};
 use serde_json::Value;
 
+use crate::connect::host::TEST_TIMEOUT;
 use crate::context::{Context, toml_path};
 
 /// Compares with the text in the test, without values that depend on the clock.
@@ -59,7 +60,7 @@ async fn all_are_ready() {
     ---
     ");
     // No process is left behind.
-    assert!(legacy.processes().iter().all(|process| !process.is_running()));
+    legacy.wait_until(|_| legacy.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -99,7 +100,7 @@ async fn the_worst_decides_the_exit_code() {
         (format!("{good}{broken}"), 2),
     ] {
         context.user_config(&config);
-        let (code, _) = json(&context, &["status", "--json", "--timeout", "1s"]);
+        let (code, _) = json(&context, &["status", "--json", "--timeout", "5s"]);
         assert_eq!(code, Some(exit), "{config}");
     }
 }

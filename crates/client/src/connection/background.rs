@@ -95,7 +95,7 @@ const MAX_BACKGROUND_TASKS: usize = 1024;
 /// Timeout for one message to be sent.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time that closing a connection waits for pending sends.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -58,13 +58,13 @@ async fn cn_06_deadlines() {
         let limits = |idle, total| {
             CallOptions::new().idle_timeout(Duration::from_millis(idle)).timeout(Duration::from_millis(total))
         };
-        // Fifteen steps of 100 ms outlast an idle timeout of one second.
-        let slow = json!({ "ms": 1_500, "steps": 15 });
-        let result = client.call_tool_with("slow", &slow, &limits(1_000, 60_000)).await;
+        // Forty steps of 100 ms outlast an idle timeout of three seconds.
+        let slow = json!({ "ms": 4_000, "steps": 40 });
+        let result = client.call_tool_with("slow", &slow, &limits(3_000, 60_000)).await;
         assert!(result.is_ok(), "{name}: {result:?}");
         // The maximum timeout ends the call despite progress.
         let endless = json!({ "ms": 60_000, "steps": 1_000 });
-        let error = client.call_tool_with("slow", &endless, &limits(1_000, 1_300)).await.unwrap_err();
+        let error = client.call_tool_with("slow", &endless, &limits(3_000, 3_300)).await.unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{name}");
         assert_eq!(error.execution(), Execution::Unknown);
         // The server is silent.
@@ -83,13 +83,14 @@ async fn cn_06_deadlines() {
 async fn cn_06_a_canceled_call_still_ends_with_the_timeout() {
     let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    let short = CallOptions::new().idle_timeout(Duration::from_millis(100));
+    let short = CallOptions::new().idle_timeout(Duration::from_secs(1));
     let arguments = json!({ "ms": 60_000 });
     let call = client.call_tool_with("slow", &arguments, &short);
     tokio::pin!(call);
     tokio::select! {
-        result = &mut call => panic!("{result:?}"),
+        biased;
         _ = server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT) => {}
+        result = &mut call => panic!("{result:?}"),
     }
     // The caller does not run until the server has ended the exchange.
     server.wait_for(|received| received.has_method("notifications/cancelled"), TEST_TIMEOUT).await;
@@ -149,7 +150,8 @@ async fn cn_03_late_answers_are_discarded() {
     server.arm(Fault::silent().on_tool("echo"));
     let short = CallOptions::new().idle_timeout(Duration::from_millis(50));
     client.call_tool_with("echo", &json!({ "n": "late" }), &short).await.unwrap_err();
-    let id = &server.received_with_method("tools/call")[0].body["id"];
+    let call = server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
+    let id = &call.body["id"];
     let late =
         json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [{ "type": "text", "text": "late" }] } });
     server.write_stdout(format!("{late}\n"));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{
-    CallOptions, Cause, Client, ConnectionEventKind, ErrorKind, Event, Execution, Handler, Json,
-    ServerRequest, Status, ToolResult, Topic,
+    Cause, Client, ConnectionEventKind, ErrorKind, Event, Execution, Handler, Json, ServerRequest, Status,
+    ToolResult, Topic,
 };
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -118,13 +118,13 @@ async fn a_dropped_call_is_not_retried() {
     let client = connect(&server).await;
     call_counter(&client).await;
     server.drop_sessions();
-    server.arm(Fault::delay(Duration::from_millis(300)).on("initialize"));
-    let leaving = CallOptions::new();
-    let call = tokio::time::timeout(
-        Duration::from_millis(100),
-        client.call_tool_with("counter", &Value::Null, &leaving),
-    );
-    assert!(call.await.is_err(), "it was to be given up");
+    server.arm(Fault::delay(Duration::from_secs(2)).on("initialize"));
+    tokio::select! {
+        biased;
+        // It was refused, and waits for the new session.
+        _ = server.wait_for_nth(1, |received| received.has_method("initialize"), TEST_TIMEOUT) => {}
+        result = client.call_tool("counter", &Value::Null) => panic!("it was to be given up: {result:?}"),
+    }
     call_counter(&client).await;
     assert_eq!(server.executions("counter"), 2);
     assert_eq!(server.count("tools/call"), 3, "one before, one refused, one after; none for who left");

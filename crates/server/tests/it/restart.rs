@@ -268,7 +268,7 @@ async fn a_session_that_its_host_has_ended_is_over() {
     memory.wait_until(HashMap::is_empty).await;
     let idle = HttpSettings::new()
         .with_session_store(Arc::new(memory.clone()))
-        .with_idle_timeout(Duration::from_millis(20));
+        .with_idle_timeout(Duration::from_secs(1));
     let second = TestServer::start_with(idle).await;
     host.at(second.client.addr()).get().await.expect_json(404).await;
     // So is one that was idle for too long.

@@ -169,7 +169,7 @@ async fn host_that_leaves_during_initialize_ends_its_session() {
 
 #[tokio::test]
 async fn idle_sessions_end() {
-    let settings = HttpSettings::new().with_idle_timeout(Duration::from_millis(50));
+    let settings = HttpSettings::new().with_idle_timeout(Duration::from_secs(1));
     let mut server = TestServer::start_with(settings).await;
     let host = server.initialize("2025-06-18").await;
     server.expect(Report::Ended).await;

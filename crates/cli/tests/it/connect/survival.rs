@@ -163,7 +163,7 @@ async fn list_changes_reach_the_host_announced_or_not() {
 async fn an_outage_and_its_end_are_reported_once() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("counter").run().await;
-    context.user_config(&format!("[servers.far]\nurl = \"{}\"\nreconnect_wait = \"100ms\"\n", server.url()));
+    context.user_config(&format!("[servers.far]\nurl = \"{}\"\nreconnect_wait = \"2s\"\n", server.url()));
     let mut host = Host::start_initialized(context.bowline(["connect", "far"])).await;
     server.stop().await;
     // The first call may have been sent before the outage was noticed; the second cannot.
@@ -241,7 +241,7 @@ async fn a_host_that_ends_ends_a_process_and_its_children() {
     let begun = std::time::Instant::now();
     assert_eq!(host.leave().await.code(), Some(0));
     assert!(begun.elapsed() < TEST_TIMEOUT / 2, "{:?}", begun.elapsed());
-    assert!(server.processes().iter().all(|process| !process.is_running()));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
 
 /// Hosts have their own timeouts. A hanging process is replaced although the host canceled every

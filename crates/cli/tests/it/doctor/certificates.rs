@@ -72,7 +72,7 @@ impl TlsSite {
     async fn verdict(self) -> String {
         let Self { context, address } = self;
         tokio::task::spawn_blocking(move || {
-            let examined = Examined::of(&context, &["docs", "--connect-timeout", "2s"]);
+            let examined = Examined::of(&context, &["docs", "--connect-timeout", "5s"]);
             let details = examined.check("tls")["details"].to_string();
             let shown = format!("{}\n{details}", examined.verdict());
             context.hide_paths(&shown).replace(&address.port().to_string(), "[PORT]")
@@ -147,7 +147,7 @@ async fn http_url_of_a_server_with_tls_is_named() {
     let TlsSite { context, address } = TlsSite::signed(params(&["127.0.0.1"], 2020, 2090), true).await;
     let examining = tokio::task::spawn_blocking(move || {
         let url = format!("http://{address}/mcp");
-        Examined::of(&context, &[&*url, "--connect-timeout", "2s"])
+        Examined::of(&context, &[&*url, "--connect-timeout", "5s"])
     });
     verdict!(examining.await.unwrap().verdict(), @"
     exit 3

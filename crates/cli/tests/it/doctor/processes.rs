@@ -3,6 +3,7 @@
 use bowline_testkit::{self as testkit, Fault, StdioCommand};
 
 use super::{Examined, examine_command, verdict};
+use crate::connect::host::TEST_TIMEOUT;
 use crate::context::Context;
 
 /// Examines a legacy server with these faults.
@@ -14,7 +15,8 @@ async fn verdict_with(faults: impl IntoIterator<Item = Fault>) -> String {
     }
     let server = script.stdio().await;
     let examined = examine_command(&context, &server.command());
-    assert!(server.processes().iter().all(|process| !process.is_running()), "no process is left");
+    // No process is left behind.
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
     context.hide_paths(&examined.verdict())
 }
 

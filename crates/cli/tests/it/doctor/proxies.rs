@@ -37,7 +37,7 @@ fn respond(mut stream: TcpStream, answer: &[u8]) {
 fn examine_with_proxy(url: &str, proxy: &str) -> Examined {
     let context = Context::new();
     configure_url(&context, url);
-    let mut doctor = context.bowline(["doctor", "docs", "--connect-timeout", "2s"]);
+    let mut doctor = context.bowline(["doctor", "docs", "--connect-timeout", "5s"]);
     doctor.env("http_proxy", proxy).env("https_proxy", proxy);
     Examined::run(doctor)
 }

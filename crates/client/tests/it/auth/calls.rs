@@ -105,7 +105,7 @@ async fn the_call_deadline_pauses_while_a_person_logs_in() {
     let (client, _) = connect_logged_in(&server, &person).await;
     let gate = person.prompt_lock.clone();
     let held = gate.lock().await;
-    let limit = Duration::from_millis(300);
+    let limit = Duration::from_secs(2);
     let options = CallOptions::new().idle_timeout(limit).timeout(limit);
     let brief = options.clone();
     let call = {
@@ -117,7 +117,7 @@ async fn the_call_deadline_pauses_while_a_person_logs_in() {
     }
     // Other calls, whose deadlines run, time out meanwhile one after the other.
     web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
-    for _ in 0..3 {
+    for _ in 0..2 {
         client.call_tool_with("echo", &json!({}), &brief).await.unwrap_err();
     }
     assert!(!call.is_finished());
@@ -133,13 +133,14 @@ async fn a_dropped_call_does_not_lose_the_new_token() {
     let person = Person::default();
     let (client, _) = connect_logged_in(&server, &person).await;
     auth.revoke_all_access();
-    auth.arm(AuthFault::delay(Duration::from_millis(500)).on("token"));
+    auth.arm(AuthFault::delay(Duration::from_secs(2)).on("token"));
     let arguments = json!({});
     let call = client.call_tool("echo", &arguments);
     let asked = auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
-        _ = call => panic!("too soon"),
+        biased;
         _ = asked => {}
+        _ = call => panic!("too soon"),
     }
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!((auth.refreshes(), auth.reuse_detected(), person.prompt_count()), (1, 0, 1));

@@ -68,8 +68,8 @@ async fn poll_responses_extend_the_idle_timeout() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(20));
     let server = work_server(plan).modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    let options = CallOptions::new().idle_timeout(Duration::from_millis(300));
-    let capped = options.clone().timeout(Duration::from_millis(900));
+    let options = CallOptions::new().idle_timeout(Duration::from_secs(2));
+    let capped = options.clone().timeout(Duration::from_secs(3));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
     assert_eq!(error.execution(), Execution::Unknown);
