@@ -446,9 +446,10 @@ async fn sb_05_a_new_subscriber_has_a_cut_subscription_opened_at_once() {
     let (resume, resumed) = std::sync::mpsc::channel::<()>();
     let frozen = tokio::task::spawn_blocking(move || resumed.recv_timeout(TEST_TIMEOUT).is_ok());
     assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
-    // The client sees the end of the stream, and waits.
-    let moment = || std::thread::sleep(Duration::from_millis(200));
-    tokio::task::spawn_blocking(moment).await.unwrap();
+    // Meanwhile the client sees the end of the stream, and waits.
+    for _ in 0..20 {
+        client.call_tool("echo", &json!({})).await.unwrap();
+    }
     let _two = client.subscribe("a:2").await.unwrap();
     let _ = resume.send(());
     assert!(frozen.await.unwrap(), "it was opened while time stood still");

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use bowline_proto::backoff::Backoff;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::wire::view::SubscriptionAcknowledgment;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
-use super::{NotificationFilter, SubscriptionKind};
+use super::{NotificationFilter, SubscriptionDemand, SubscriptionKind};
 use crate::clock;
 use crate::connection::{Connection, LiveLink};
 use crate::random::random_u64;
@@ -78,13 +78,7 @@ impl Connection {
                             if since.is_some_and(|since| clock::elapsed(since) > MIN_STABLE_DURATION) {
                                 backoff.failing_since = None;
                             }
-                            tokio::select! {
-                                () = backoff.wait(&self, &ended) => {}
-                                // Somebody waits for a subscription, and the server may be back.
-                                changed = wants.changed() => if changed.is_err() {
-                                    return;
-                                },
-                            }
+                            backoff.wait_for_demand(&self, &ended, &mut wants).await;
                         }
                     },
                     () = drain_replaced(&mut replaced) => {}
@@ -168,6 +162,19 @@ impl ReopenBackoff {
         let wait = self.backoff.wait_after(clock::elapsed(since));
         tracing::debug!(server = %connection.server.name, %ended, ?wait, "the subscription is opened again");
         sleep(wait).await;
+    }
+
+    /// Waits, or until the demand changes: then somebody waits for a subscription, and the server may be back.
+    async fn wait_for_demand(
+        &mut self,
+        connection: &Connection,
+        ended: &SubscriptionEnd,
+        wants: &mut watch::Receiver<SubscriptionDemand>,
+    ) {
+        tokio::select! {
+            () = self.wait(connection, ended) => {}
+            _ = wants.changed() => {}
+        }
     }
 
     /// Waits while the current subscription stays open.
