@@ -14,6 +14,7 @@ async fn st_03_a_hundred_megabytes_on_stderr_while_calls_go_on() {
     let mut process = start(&sh(&format!("{flood} exec cat")), LONG_GRACE).await;
     let (mut calls, mut slowest) = (0, Duration::ZERO);
     let mut flooding = true;
+    let begun = Instant::now();
     while flooding {
         let call = frame(&calls.to_string());
         let asked = Instant::now();
@@ -32,7 +33,9 @@ async fn st_03_a_hundred_megabytes_on_stderr_while_calls_go_on() {
     // The number of calls depends on the machine; that none waited for the end of the flood does
     // not.
     assert!(calls >= 5, "only {calls} calls: nothing was seen");
-    assert!(slowest < Duration::from_secs(5), "the slowest of {calls} calls took {slowest:?}");
+    let lasted = begun.elapsed();
+    let limit = (lasted / 2).max(Duration::from_millis(500));
+    assert!(slowest < limit, "the slowest of {calls} calls took {slowest:?} of {lasted:?}");
     let grown = peak() - before;
     assert!(grown < 16 * 1024 * 1024, "grew by {grown} bytes");
     let tail = process.handle.stderr_tail();

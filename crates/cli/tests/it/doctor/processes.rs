@@ -48,7 +48,7 @@ output warning, server: 1 line on stdout that is no message; 0 lines on stderr
   other hosts may give up there: the server has to write its log to stderr
   $ bowline info rope -vv
 ");
-named!(flood_of_stderr_is_no_fault, [Fault::stderr(300_000).on("initialize")], @"exit 0");
+named!(flood_of_stderr_is_no_fault, [Fault::stderr(1_000_000).on("initialize")], @"exit 0");
 named!(process_that_ignores_its_input_is_named, [Fault::ignore_eof()], @"
 exit 0
 shutdown warning, server: it did not end when its input did; SIGTERM ended it
