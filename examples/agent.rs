@@ -15,7 +15,9 @@ use std::sync::Arc;
 use bowline::host::{FormRequest, Host, Root, SampleRequest};
 use bowline::model::{ModelApi, ModelContext, ModelOptions, ModelResult};
 use bowline::types::SamplingResult;
-use bowline::{CallOptions, ConnectionEventKind, Event, EventReceiver, Registry, ServerEvent, config_file};
+use bowline::{
+    CallOptions, Config, ConnectionEventKind, Event, EventReceiver, LoadConfig as _, Registry, ServerEvent,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -40,7 +42,7 @@ pub(crate) async fn run(
 ) -> Result<(), Box<dyn Error>> {
     let builder = Registry::builder().handler(host(&screen)?).track_tools();
     let (shown, mut changes) = (builder.events(), builder.events());
-    let registry = builder.open(&config_file::load(servers)?);
+    let registry = builder.open(&Config::load(servers)?);
     let shown = tokio::spawn(show_events(shown, Arc::clone(&screen)));
     // A server that is down stops nothing: it is left out, and joins when it is back.
     registry.settled().await;

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join("bowline-example");
     let opened = store::open(&StoreConfig::default(), &folder).await?;
     println!("logins are stored in {}", opened.location);
-    let app = App { name: "Example host".to_owned(), ..App::default() };
+    let app = App::new("Example host");
     let auth = Auth::new(opened.store).app(app).prompt(Terminal);
     let client = Client::builder(server.clone()).auth(auth.clone()).connect().await?;
     for tool in client.list_tools().await? {

@@ -18,6 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ResourceBody::Blob(base64) => {
                 println!("{}: {} characters of Base64", part.uri, base64.get().len());
             }
+            other => println!("{}: {other:?}", part.uri),
         }
     }
     client.close().await;

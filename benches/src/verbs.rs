@@ -1,5 +1,6 @@
 //! Measures the verbs that a person waits for: `tools` and `search` of cached lists, `import` of the files of
-//! hosts, and `connect` from its start to the first tool list, beside mcp-remote.
+//! hosts, and `connect` from its start to the first tool list, as a program and from its npm package, beside
+//! mcp-remote.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use crate::command::{TempHome, bowline_program};
+use crate::command::{TempHome, bowline_program, node_command, npm_command};
 use crate::gateway::{StdioHost, Way, connect_command};
 use crate::report::median;
 use crate::runner::{Server, show_progress};
@@ -52,7 +53,7 @@ async fn measure(origin: &str) -> anyhow::Result<Vec<Bar>> {
     for config in [&one, &hundred] {
         run_verb(&home, config, &["tools", "--refresh"], HUNDRED_LIST)?;
     }
-    let mut times: [Vec<f64>; 6] = Default::default();
+    let mut times: [Vec<f64>; 8] = Default::default();
     for number in 0..RUNS {
         show_progress(&format!("run {}/{RUNS}", number + 1));
         times[0].push(run_verb(&home, &one, &["--version"], 1)?);
@@ -66,15 +67,27 @@ async fn measure(origin: &str) -> anyhow::Result<Vec<Bar>> {
         let mut remote = Way::McpRemote.peer_command(&url, 0)?;
         remote.envs(home.variables());
         times[5].push(list_over_pipes(remote).await?);
+        let mut npm = npm_command()?;
+        npm.args(["connect", &url]).envs(home.variables());
+        times[6].push(list_over_pipes(npm).await?);
+        times[7].push(start_node()?);
     }
     show_progress("");
-    let share = median(times[4].iter().zip(&times[5]).map(|(ours, theirs)| ours / theirs));
-    let [version, tools, search, import, connect, remote] = times.map(|times| median(times.into_iter()));
+    let [_, _, _, _, connect, remote, npm, node] = &times;
+    let share = median(connect.iter().zip(remote).map(|(ours, theirs)| ours / theirs));
+    let npm_share = median(npm.iter().zip(remote).map(|(ours, theirs)| ours / theirs));
+    let launch = npm.iter().zip(node).zip(connect).map(|((npm, node), connect)| npm - node - connect);
+    let launch = median(launch);
+    let [version, tools, search, import, connect, remote, npm, node] =
+        times.map(|times| median(times.into_iter()));
     let shown = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:.1}"));
     println!(
-        "bowline --version {} ms; to the first list: bowline connect {} ms, mcp-remote {} ms",
+        "bowline --version {} ms, node -e 0 {} ms; to the first list: bowline connect {} ms, from npm {} ms, \
+         mcp-remote {} ms",
         shown(version),
+        shown(node),
         shown(connect),
+        shown(npm),
         shown(remote)
     );
     Ok(vec![
@@ -82,6 +95,13 @@ async fn measure(origin: &str) -> anyhow::Result<Vec<Bar>> {
         Bar { what: "bowline search, 100 servers of 100 tools", value: search, at_most: 30.0, unit: " ms" },
         Bar { what: "bowline import, ten files", value: import, at_most: 100.0, unit: " ms" },
         Bar { what: "bowline connect to the first list", value: share, at_most: 0.05, unit: " x mcp-remote" },
+        Bar {
+            what: "the same from npm, through Node",
+            value: npm_share,
+            at_most: 0.05,
+            unit: " x mcp-remote",
+        },
+        Bar { what: "what the script of npm adds to Node's start", value: launch, at_most: 3.0, unit: " ms" },
     ])
 }
 
@@ -96,6 +116,16 @@ fn run_verb(home: &TempHome, config: &Path, args: &[&str], lines: usize) -> anyh
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && printed >= lines, "{args:?} printed {printed} lines: {stderr}");
     Ok(milliseconds)
+}
+
+/// Runs Node with a script that does nothing, and returns the milliseconds that it took.
+fn start_node() -> anyhow::Result<f64> {
+    let mut command = node_command()?;
+    command.args(["-e", "0"]);
+    let begun = Instant::now();
+    let status = command.status()?;
+    ensure!(status.success(), "node -e 0 ended with {status}");
+    Ok(begun.elapsed().as_secs_f64() * 1e3)
 }
 
 /// Starts a relay, and returns the milliseconds until the tools of the server behind it were listed.

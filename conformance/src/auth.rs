@@ -16,7 +16,7 @@ const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadat
 
 /// Returns the auth settings of the host, equal for every scenario.
 pub(crate) fn host_auth() -> Result<Auth, Box<dyn std::error::Error>> {
-    let app = App { metadata_url: Some(CLIENT_METADATA_URL.parse()?), ..App::default() };
+    let app = App::default().metadata_url(CLIENT_METADATA_URL.parse()?);
     Ok(Auth::in_memory().app(app).prompt(HeadlessBrowser))
 }
 

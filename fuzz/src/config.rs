@@ -13,6 +13,7 @@ pub fn check(text: &str, format: FileFormat) {
     let path = match format {
         FileFormat::Toml => "/project/bowline.toml",
         FileFormat::Json => "/project/.mcp.json",
+        _ => unreachable!("the targets have one for each format"),
     };
     let source = Source::new(path, text).with_format(format);
     let environment = FixedEnvironment::default()

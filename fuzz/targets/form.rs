@@ -5,7 +5,7 @@
 #![no_main]
 
 use bowline_fuzz::parts;
-use bowline_proto::form::{check, check_field, fill_defaults, parse};
+use bowline_proto::form::{check_field, check_form, fill_defaults, parse_field};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::Elicitation;
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
         .fields
         .iter()
         .zip(&typed)
-        .filter_map(|(field, typed)| Some((field, parse(field, typed).ok()?)))
+        .filter_map(|(field, typed)| Some((field, parse_field(field, typed).ok()?)))
         .collect();
     let mut edit = Edit::new();
     for (field, value) in &filled {
@@ -34,8 +34,8 @@ fuzz_target!(|input: &[u8]| {
     }
     let content = edit.apply(None).expect("an object can be made");
     let completed = fill_defaults(&form, &content);
-    if check(&form, &content).is_ok() {
-        check(&form, &completed).expect("defaults break nothing");
+    if check_form(&form, &content).is_ok() {
+        check_form(&form, &completed).expect("defaults break nothing");
     }
     let _ = form.defaults();
 });

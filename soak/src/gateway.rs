@@ -3,7 +3,8 @@
 //! The gateway is a process of its own, whose memory is measured, and which is killed and started again
 //! during the first half. Hosts and servers are in this process and keep books: every call has a name
 //! that nobody else has. In the end nothing was executed twice, no host got the result of another, no
-//! harmless call has failed, and no session is left. Before that, many hosts begin a session and vanish.
+//! harmless call has failed, every session has outlived the kills, and none is left. Before that, many hosts
+//! begin a session and vanish.
 
 mod books;
 mod hosts;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
+use bowline::Era;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -30,8 +32,8 @@ pub(crate) struct Args {
     /// How long faults and load go on.
     #[arg(long, default_value_t = 1.0, value_name = "N", value_parser = crate::minutes)]
     minutes: f64,
-    /// Sessions of hosts.
-    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    /// Hosts. Every other one has a session, as hosts up to 2025-11-25 do.
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=5_000))]
     sessions: u32,
     /// Servers behind the gateway.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -60,11 +62,15 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     let servers = Arc::new(Servers::start(args.servers, &books).await);
     let folder = process::StateFolder::create()?;
     let mut gateway = GatewayProcess::start(&servers.plan(), &folder).await?;
+    let connected = connect_hosts(args.sessions, &gateway.url()).await?;
+    let sessions = folder.session_files()?;
+    let with_sessions = (0..args.sessions).filter(|number| hosts::era(*number) == Era::Legacy).count();
+    ensure!(sessions.len() == with_sessions, "{} of {with_sessions} sessions are recorded", sessions.len());
     let begun = Instant::now();
+    let load = hosts::Load { seed, servers: args.servers, end: begun + run };
     let mut hosts = JoinSet::new();
-    for number in 0..args.sessions {
-        let host = hosts::Host { number, seed, servers: args.servers, url: gateway.url(), end: begun + run };
-        hosts.spawn(host.run(Arc::clone(&books)));
+    for host in connected {
+        hosts.spawn(host.run(load, Arc::clone(&books)));
     }
     let faults = tokio::spawn(Arc::clone(&servers).inject_faults(seed, begun + run));
     // Killed during the first half, so that the memory of the second is that of one process.
@@ -80,11 +86,20 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     let early = gateway.resident_memory();
     sleep((begun + run * 9 / 10).saturating_duration_since(Instant::now())).await;
     let late = gateway.resident_memory();
-    hosts.join_all().await;
+    let late_sessions = folder.session_files()?;
+    let ended = hosts.join_all().await;
+    disconnect_hosts(ended).await;
     let injected = faults.await?;
+    let sessions_left = folder.session_files()?;
     ensure!(gateway.stop().await?, "the gateway did not end in good order");
     let mut violations = books.audit();
-    violations.extend(servers.leftovers());
+    violations.extend(servers.wait_for_leftovers().await);
+    let lost = sessions.difference(&late_sessions).count();
+    let begun_again = late_sessions.difference(&sessions).count();
+    if lost + begun_again > 0 {
+        violations.push(format!("{lost} sessions were lost, and {begun_again} begun in their place"));
+    }
+    violations.extend(sessions_left.into_iter().map(|name| format!("the session {name} was not ended")));
     violations.extend(left_behind);
     if let Some((early, late)) = early.zip(late)
         && late > early + early / 4 + MEMORY_ALLOWANCE
@@ -95,7 +110,8 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     if totals.harmless < u64::from(args.sessions) || totals.with_effects < u64::from(args.sessions) {
         violations.push("there were fewer calls of a kind than sessions".to_owned());
     }
-    println!("seed {seed}: {} sessions, {} servers, {:.1} s", args.sessions, args.servers, run.as_secs_f64());
+    println!("seed {seed}: {} hosts, {} servers, {:.1} s", args.sessions, args.servers, run.as_secs_f64());
+    println!("{with_sessions} hosts with a recorded session, the others without");
     println!("{injected} faults of servers, {kills} kills of the gateway");
     println!("{totals}");
     if let Some((early, late)) = early.zip(late) {
@@ -107,6 +123,39 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     println!("{}", if violations.is_empty() { "passed" } else { "failed" });
     Ok(violations.is_empty())
 }
+
+/// Connects all hosts, some at a time.
+async fn connect_hosts(count: u32, url: &str) -> anyhow::Result<Vec<hosts::Host>> {
+    let mut connecting = JoinSet::new();
+    let mut connected = Vec::new();
+    for number in 0..count {
+        if connecting.len() >= CONCURRENT_HANDSHAKES
+            && let Some(host) = connecting.join_next().await
+        {
+            connected.push(host??);
+        }
+        connecting.spawn(hosts::Host::connect(number, url.to_owned()));
+    }
+    while let Some(host) = connecting.join_next().await {
+        connected.push(host??);
+    }
+    Ok(connected)
+}
+
+/// Disconnects all hosts, some at a time: a host that waits for long does not wait for the end of its session.
+async fn disconnect_hosts(hosts: Vec<hosts::Host>) {
+    let mut leaving = JoinSet::new();
+    for host in hosts {
+        if leaving.len() >= CONCURRENT_HANDSHAKES {
+            leaving.join_next().await;
+        }
+        leaving.spawn(host.leave());
+    }
+    leaving.join_all().await;
+}
+
+/// How many hosts connect, or leave, at once.
+const CONCURRENT_HANDSHAKES: usize = 32;
 
 /// The time between two kills of the gateway.
 const KILL_INTERVAL: Duration = Duration::from_secs(10);

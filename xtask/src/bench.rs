@@ -2,6 +2,7 @@
 
 mod build;
 mod hosts;
+mod npm_folders;
 
 use anyhow::Result;
 
@@ -28,13 +29,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return hosts::run(workspace);
     }
     let node = NodePeers::ensure(workspace)?;
-    // The benchmark starts the command as well, and looks for it beside itself.
+    // The benchmark starts the command as well.
     let mut build = shell::cargo(workspace);
-    shell::run(build.args(["build", "--profile", PROFILE, "--package", "bowline-cli"]))?;
+    shell::run(build.args(["build", "--profile", COMMAND_PROFILE, "--package", "bowline-cli"]))?;
+    let program = shell::program_path(workspace, COMMAND_PROFILE, "bowline")?;
     let mut cargo = shell::cargo(workspace);
     cargo
-        .args(["run", "--profile", PROFILE, "--package", "bowline-bench", "--"])
+        .args(["run", "--profile", LIBRARY_PROFILE, "--package", "bowline-bench", "--"])
         .args(&args.args)
+        .env("BOWLINE_BENCH_PROGRAM", &program)
         .env("BOWLINE_NODE", &node.node)
         .env("BOWLINE_BENCH_NODE_MODULES", tools::ensure_bench_node_modules(workspace)?)
         .env("BOWLINE_BENCH_PYTHON", tools::ensure_bench_python(workspace)?);
@@ -46,6 +49,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.args.first().is_some_and(|first| first == GATEWAY || first == VERBS) {
         cargo.env("BOWLINE_GATEWAY_NODE_MODULES", tools::ensure_gateway_node_modules(workspace)?);
     }
+    if args.args.first().is_some_and(|first| first == VERBS) {
+        let folder = workspace.root().join("target/bench-npm");
+        cargo.env("BOWLINE_BENCH_LAUNCHER", npm_folders::create(workspace, &program, &folder)?);
+    }
     if args.args.first().is_some_and(|first| first == GATEWAY) {
         cargo
             .env("BOWLINE_GATEWAY_PYTHON", tools::ensure_gateway_python(workspace)?)
@@ -54,8 +61,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     shell::run(&mut cargo)
 }
 
-/// The build profile, which is that of a release.
-const PROFILE: &str = "dist";
+/// The build profile of the command, which is that of a release.
+const COMMAND_PROFILE: &str = "dist";
+
+/// The build profile of the benchmark, with the library and its peers.
+const LIBRARY_PROFILE: &str = "measure";
 
 /// The subcommand of the benchmark that also needs third-party servers.
 const RECOVERY: &str = "recovery";

@@ -3,6 +3,7 @@
 pub(crate) mod deny;
 pub(crate) mod doc_links;
 pub(crate) mod doc_paths;
+mod doc_versions;
 pub(crate) mod features;
 mod length;
 pub(crate) mod package;

@@ -5,14 +5,17 @@
 //! where scanners find it. The SBOM beside it says more about each of them; it must contain them
 //! all.
 
+mod remapped_paths;
+
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use self::remapped_paths::RemappedPaths;
 use crate::{
     checks,
     checksum::format_checksums,
@@ -66,14 +69,25 @@ pub(crate) fn build_artifacts(workspace: &Workspace, profile: &str) -> Result<Ar
 
 /// Builds the command with the list of its packages in it; returns the program.
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
-    let target = workspace.root().join("target");
+    let remapped = RemappedPaths::of_this_machine(workspace)?;
+    // A folder of its own: builds with other flags in the same one would compile everything again each time.
+    let target = workspace.root().join("target/release-build");
     let mut command = shell::cargo_plugin(workspace, tools::CARGO_AUDITABLE.ensure(workspace)?);
+    command.env("CARGO_ENCODED_RUSTFLAGS", remapped.encoded_rustflags());
     command.args(["auditable", "build", "--locked", "--package", PACKAGE, "--bin", "bowline"]);
     command.args(["--profile", profile, "--target-dir"]).arg(&target);
     shell::run(&mut command)?;
     // The folder of the profile `dev` has another name.
     let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(folder).join(format!("bowline{}", std::env::consts::EXE_SUFFIX)))
+    let program = target.join(folder).join(format!("bowline{}", std::env::consts::EXE_SUFFIX));
+    let bytes = fs::read(&program).with_context(|| format!("reading {}", program.display()))?;
+    // With debug information it names the folder in which it was built.
+    if profile == "dist"
+        && let Some(folder) = remapped.find_in(&bytes)
+    {
+        bail!("the program names {}, a folder of this machine", folder.display());
+    }
+    Ok(program)
 }
 
 /// Returns the packages in the program's embedded list, without those that only ran during the

@@ -15,6 +15,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
 
+/// The features that the documentation of the workspace is built with: every public item has a page.
+pub(crate) const DOC_FEATURES: &str = "bowline/full,bowline-test/schemars";
+
 /// Returns the `cargo` of the toolchain that runs us, in the root of the checkout.
 pub(crate) fn cargo(workspace: &Workspace) -> Command {
     cargo_plugin(workspace, env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -48,9 +51,14 @@ pub(crate) fn cargo_metadata(workspace: &Workspace) -> Result<serde_json::Value>
 /// tests, and all of them would be compiled again. The example makes it such a build.
 pub(crate) fn build_program(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     run(cargo(workspace).args(["build", "--workspace", "--example", "ping", "--bin", name]))?;
+    program_path(workspace, "debug", name)
+}
+
+/// Returns where cargo puts a program of the workspace. `folder`: that of the profile.
+pub(crate) fn program_path(workspace: &Workspace, folder: &str, name: &str) -> Result<PathBuf> {
     let metadata = cargo_metadata(workspace)?;
     let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
-    Ok(Path::new(target).join("debug").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
+    Ok(Path::new(target).join(folder).join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
 /// Returns the platform that cargo builds for by default.

@@ -190,6 +190,7 @@ fn run_loom(workspace: &Workspace) -> Result<()> {
 fn build_docs(workspace: &Workspace) -> Result<()> {
     let mut command = shell::cargo(workspace);
     command.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    command.args(["--features", shell::DOC_FEATURES]);
     shell::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 

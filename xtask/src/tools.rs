@@ -73,6 +73,11 @@ pub(crate) fn ensure_typos(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure_program(workspace, "typos", &format!("bin/typos{}", std::env::consts::EXE_SUFFIX), &[])
 }
 
+/// Returns `uvx`, which starts the command of a Python package.
+pub(crate) fn ensure_uvx(workspace: &Workspace) -> Result<PathBuf> {
+    python::ensure_program(workspace, "uv", &format!("bin/uvx{}", std::env::consts::EXE_SUFFIX), &[])
+}
+
 /// Returns the `node_modules` with the TypeScript client that benchmarks compare ours with.
 pub(crate) fn ensure_bench_node_modules(workspace: &Workspace) -> Result<PathBuf> {
     node::ensure(workspace, "bench-node")

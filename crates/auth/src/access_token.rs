@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use bowline_transport::http::Proxies;
 
-use crate::error::AuthError;
+use crate::error::{AuthError, sanitize_url};
 use crate::jwt::unix_seconds;
 use claims::Claims;
 use compact::{CompactToken, SignatureCheck};
@@ -155,7 +155,9 @@ impl fmt::Display for TokenRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(defect) => defect.fmt(f),
-            Self::IssuerUnavailable { issuer } => write!(f, "the keys of {issuer} cannot be fetched"),
+            Self::IssuerUnavailable { issuer } => {
+                write!(f, "the keys of {} cannot be fetched", sanitize_url(issuer))
+            }
         }
     }
 }
@@ -166,15 +168,15 @@ impl fmt::Display for TokenDefect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLong => "the token is too long",
-            Self::Malformed => "the token is no JWT",
+            Self::Malformed => "the token is not a JWT",
             Self::Algorithm => "the algorithm of the token is not accepted",
-            Self::Type => "the token is of another kind",
-            Self::Critical => "the token has an extension that is not known",
+            Self::Type => "the token is not an access token",
+            Self::Critical => "the token has an unknown critical extension",
             Self::Issuer => "the issuer of the token is not accepted",
             Self::Audience => "the token is for another resource",
             Self::Expired => "the token has expired",
             Self::NotYetValid => "the token is not valid yet",
-            Self::Subject => "the token does not say whose it is",
+            Self::Subject => "the token has no subject",
             Self::Bound => "the token is bound to a key",
             Self::UnknownKey => "the token is signed with an unknown key",
             Self::Signature => "the signature of the token is wrong",

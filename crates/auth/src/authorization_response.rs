@@ -8,7 +8,7 @@ use bowline_config::Secret;
 use ring::digest::{SHA256, digest};
 use url::form_urlencoded;
 
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 
 use Field::{Once, Twice};
 
@@ -70,14 +70,16 @@ pub(crate) fn parse(brought: &str, expected: &ExpectedResponse) -> Result<Callba
     }
     // AF-05, AF-06: before anything else is read, and also for an error response.
     match &fields.iss {
-        Twice => return Err(untrusted("the answer to the login names its sender twice")),
+        Twice => return Err(untrusted("the login response has `iss` twice")),
         Once(Some(iss)) if *iss != expected.issuer => {
-            let (from, issuer) = (sanitize(iss), sanitize(&expected.issuer));
-            return Err(untrusted(format!("the answer to the login is from {from}, but {issuer} was asked")));
+            let (from, issuer) = (sanitize_url(iss), sanitize_url(&expected.issuer));
+            return Err(untrusted(format!(
+                "the login response is from {from}, but the login was started at {issuer}"
+            )));
         }
         Once(None) if expected.iss_required => {
-            let issuer = sanitize(&expected.issuer);
-            return Err(untrusted(format!("the answer to the login does not say that it is from {issuer}")));
+            let issuer = sanitize_url(&expected.issuer);
+            return Err(untrusted(format!("the login response does not name its issuer, {issuer}")));
         }
         Once(_) => {}
     }
@@ -85,7 +87,7 @@ pub(crate) fn parse(brought: &str, expected: &ExpectedResponse) -> Result<Callba
         (Once(Some(error)), _) => Err(authorization_error(&error, fields.description.as_deref())),
         (Once(None), Once(Some(code))) if !code.is_empty() => Ok(CallbackOutcome::Code(Secret::new(code))),
         (Once(None), Once(_)) => Ok(CallbackOutcome::NotThisLogin),
-        (Twice, _) | (_, Twice) => Err(untrusted("the answer to the login says the same thing twice")),
+        (Twice, _) | (_, Twice) => Err(untrusted("the login response has a parameter twice")),
     }
 }
 

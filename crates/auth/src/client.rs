@@ -29,6 +29,7 @@ pub struct OAuthClient {
 /// Where a client comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ClientOrigin {
     /// Registered by hand and configured. It is never changed or forgotten.
     Configured,

@@ -43,7 +43,7 @@ pub(crate) fn for_configured_client(
                     fitting.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
                 );
                 AuthError::new(AuthErrorKind::Setup, what)
-                    .hint("set `client_auth` in the server's `auth` to use one of these all the same")
+                    .hint("set `client_auth` in the server's `auth` to use one of these anyway")
             }),
         _ => Ok(fitting[0]),
     }
@@ -77,7 +77,10 @@ pub(crate) fn for_registered_client(
         Some(TokenAuth::Basic | TokenAuth::Post) if !has_secret => Ok(TokenAuth::None),
         Some(method @ (TokenAuth::Basic | TokenAuth::Post)) => Ok(method),
         Some(TokenAuth::PrivateKeyJwt) | None => {
-            let what = format!("the registered client would have to authenticate by {}", sanitize(name));
+            let what = format!(
+                "the authorization server registered this client for authentication by {}, which is not supported",
+                sanitize(name)
+            );
             Err(AuthError::new(AuthErrorKind::Setup, what)
                 .hint("register a client by hand, and set `client_id` in the server's `auth`"))
         }

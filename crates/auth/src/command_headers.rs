@@ -84,12 +84,13 @@ fn parse_headers(printed: &[u8]) -> Result<HeaderMap, AuthError> {
     for (name, value) in object {
         let shown = sanitize(&name);
         let Value::String(value) = value else {
-            return Err(wrong(format!("printed {shown:?}, whose value is not a text")));
+            return Err(wrong(format!("printed {shown:?}, whose value is not a string")));
         };
         let known = HeaderName::from_bytes(name.as_bytes());
-        let known = known.map_err(|_| wrong(format!("printed {shown:?}, which is no name of a header")))?;
+        let known =
+            known.map_err(|_| wrong(format!("printed {shown:?}, which is not a valid header name")))?;
         if is_reserved(&known) {
-            return Err(wrong(format!("printed {shown:?}, which is not its to set")));
+            return Err(wrong(format!("printed {shown:?}, which a command may not set")));
         }
         let mut value = HeaderValue::from_bytes(value.as_bytes())
             .map_err(|_| wrong(format!("printed {shown:?} with a value that cannot be sent")))?;

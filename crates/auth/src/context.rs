@@ -27,6 +27,7 @@ pub struct AuthContext {
 
 /// How the application describes itself when a client is registered.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct App {
     /// `client_name`.
     pub name: String,
@@ -36,8 +37,30 @@ pub struct App {
     pub metadata_url: Option<Url>,
 }
 
+impl App {
+    /// Creates an application with this name, which people see on the pages of authorization
+    /// servers.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), uri: None, metadata_url: None }
+    }
+
+    /// Sets the web page of the application.
+    #[must_use]
+    pub fn uri(mut self, uri: Url) -> Self {
+        self.uri = Some(uri);
+        self
+    }
+
+    /// Sets the URL of the Client ID Metadata Document, for servers whose configuration names none.
+    #[must_use]
+    pub fn metadata_url(mut self, url: Url) -> Self {
+        self.metadata_url = Some(url);
+        self
+    }
+}
+
 impl Default for App {
     fn default() -> Self {
-        Self { name: "bowline".to_owned(), uri: None, metadata_url: None }
+        Self::new("bowline")
     }
 }

@@ -11,7 +11,7 @@ use url::Url;
 use crate::challenge::Challenge;
 use crate::context::AuthContext;
 use crate::discovery::{Discovery, DiscoveryKind, Metadata};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 use crate::metadata::{self, ResourceMetadata};
 use crate::resource;
 
@@ -34,7 +34,7 @@ async fn locate_within(
     challenge: &Challenge,
 ) -> Result<Discovery, AuthError> {
     timeout(patience, locate_unbounded(ctx, challenge)).await.unwrap_or_else(|_| {
-        let what = format!("it took too long to find out who gives out tokens for {}", ctx.server);
+        let what = format!("finding the authorization server of {} took too long", ctx.server);
         Err(AuthError::new(AuthErrorKind::Unavailable, what))
     })
 }
@@ -55,7 +55,7 @@ pub(crate) async fn locate_issuer(
         return discover_by_origin(ctx, challenge).await;
     };
     let metadata = choose_authorization_server(ctx, &described).await?;
-    tracing::debug!(server = %ctx.server, issuer = sanitize(&metadata.issuer), "the authorization server is found");
+    tracing::debug!(server = %ctx.server, issuer = sanitize_url(&metadata.issuer), "the authorization server is found");
     Ok(Discovery {
         resource: Some(described.resource),
         scopes: described.scopes,
@@ -88,8 +88,10 @@ pub(crate) async fn find_resource_metadata(
     match named {
         None => Ok(None),
         Some(url) => {
-            let what =
-                format!("the server names {} for its metadata, but there is none", sanitize(url.as_str()));
+            let what = format!(
+                "the server names {} for its metadata, but there is none",
+                sanitize_url(url.as_str())
+            );
             Err(AuthError::new(AuthErrorKind::Untrusted, what))
         }
     }
@@ -107,10 +109,10 @@ async fn choose_authorization_server(
         Some(issuer) if listed.is_empty() || listed.contains(issuer) => vec![issuer],
         Some(issuer) => {
             let named: Vec<String> =
-                listed.iter().take(MAX_AUTHORIZATION_SERVERS).map(|it| sanitize(it)).collect();
+                listed.iter().take(MAX_AUTHORIZATION_SERVERS).map(|it| sanitize_url(it)).collect();
             let what = format!(
                 "the configuration wants the authorization server {}, but {} names {}",
-                sanitize(issuer),
+                sanitize_url(issuer),
                 ctx.server,
                 named.join(", ")
             );
@@ -130,7 +132,7 @@ async fn choose_authorization_server(
         }
     }
     search.finish()?;
-    let what = format!("the authorization server {} publishes no metadata", sanitize(first));
+    let what = format!("the authorization server {} publishes no metadata", sanitize_url(first));
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
@@ -161,7 +163,7 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
     if let Some(issuer) = ctx.auth.issuer.as_ref().filter(|issuer| !is_same_issuer(issuer, &origin)) {
         let Some(metadata) = find_issuer_metadata(ctx, issuer).await? else {
             let what =
-                format!("the configured authorization server {} publishes no metadata", sanitize(issuer));
+                format!("the configured authorization server {} publishes no metadata", sanitize_url(issuer));
             return Err(
                 AuthError::new(AuthErrorKind::Setup, what).hint("correct `issuer` in the server's `auth`")
             );
@@ -183,13 +185,13 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
     }
 }
 
-/// Logs a lookup. The query is left out, because it may hold a key.
+/// Logs a lookup, without what may be a key in its URL.
 fn log_lookup<T>(
     ctx: &AuthContext,
     url: &Url,
     answer: Result<Option<T>, AuthError>,
 ) -> Result<Option<T>, AuthError> {
-    let at = sanitize(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
+    let at = sanitize_url(url.as_str());
     match &answer {
         Ok(found) => {
             tracing::debug!(server = %ctx.server, at, found = found.is_some(), "asked for a description");

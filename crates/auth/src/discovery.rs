@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 
 /// The authorization server of a server, and what the server's own metadata says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +79,8 @@ impl Discovery {
             return Ok(());
         }
         let what = format!(
-            "{server} does not say who gives out its tokens, and {} does not say that it does: nothing was sent there",
-            sanitize(&self.metadata.issuer)
+            "{server} names no authorization server, and {} publishes no metadata of one: no credentials were sent there",
+            sanitize_url(&self.metadata.issuer)
         );
         Err(AuthError::new(AuthErrorKind::Setup, what)
             .hint("set `issuer` in the server's `auth` to its authorization server"))

@@ -26,7 +26,7 @@ const ALGORITHM: &str = "ES256";
 /// Whether tokens are to be bound to a key. `challenged` says that the server's challenge named
 /// DPoP.
 ///
-/// The authorization server must announce support (AX-06); with `dpop = "always"`, a missing
+/// The authorization server must announce support (AX-06); with `dpop = true`, a missing
 /// announcement is an error. By default the server must want it too, because a bound token is
 /// useless at a server that accepts bearer tokens only.
 pub(crate) fn should_bind_tokens(
@@ -36,14 +36,15 @@ pub(crate) fn should_bind_tokens(
 ) -> Result<bool, AuthError> {
     let wanted = match auth.dpop {
         Dpop::Never => false,
-        Dpop::Always => true,
         Dpop::Auto => discovery.wants_dpop || challenged,
+        // A value that is not known here binds tokens too, which is what is safe.
+        _ => true,
     };
     let offered = discovery.metadata.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
     if wanted && offered.is_empty() && auth.dpop == Dpop::Always {
-        let what = "the authorization server does not say that it can bind tokens to a key, which `dpop` wants always";
+        let what = "the authorization server does not announce DPoP, which `dpop = true` requires";
         return Err(AuthError::new(AuthErrorKind::Setup, what)
-            .hint("leave `dpop` out of the server's `auth` to use tokens that whoever has them can use"));
+            .hint("leave `dpop` out of the server's `auth` to use bearer tokens"));
     }
     if !wanted || offered.is_empty() {
         return Ok(false);
@@ -52,11 +53,11 @@ pub(crate) fn should_bind_tokens(
         return Ok(true);
     }
     let what = format!(
-        "the authorization server takes proofs by {}, and not by {ALGORITHM}",
+        "the authorization server accepts DPoP proofs signed with {}, but not with {ALGORITHM}",
         sanitize(&offered.join(", "))
     );
     Err(AuthError::new(AuthErrorKind::Setup, what)
-        .hint("set `dpop` to \"never\" if the server takes bearer tokens"))
+        .hint("set `dpop` to false if the server accepts bearer tokens"))
 }
 
 /// The key of one login, with the nonces that servers issued for it.
@@ -84,9 +85,10 @@ impl Key {
         }
         match store.get::<String>(&record_key).await? {
             Some((kept, _)) => Self::from_pkcs8(id, &kept),
-            None => {
-                Err(AuthError::new(AuthErrorKind::Store, "a key for proofs was forgotten while it was made"))
-            }
+            None => Err(AuthError::new(
+                AuthErrorKind::Store,
+                "a DPoP key was deleted from the store right after it was created",
+            )),
         }
     }
 
@@ -98,9 +100,8 @@ impl Key {
 
     fn from_pkcs8(id: &str, kept: &str) -> Result<Self, AuthError> {
         let signer = BASE64_URL_SAFE_NO_PAD.decode(kept).ok().and_then(|pkcs8| Signer::es256(&pkcs8));
-        let signer = signer.ok_or_else(|| {
-            AuthError::new(AuthErrorKind::Store, "the key for proofs that is kept cannot be used")
-        })?;
+        let signer = signer
+            .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "the stored DPoP key cannot be used"))?;
         // Uncompressed point: a tag, then both coordinates.
         let (x, y) = signer.public()[1..].split_at(32);
         let (x, y) = (BASE64_URL_SAFE_NO_PAD.encode(x), BASE64_URL_SAFE_NO_PAD.encode(y));

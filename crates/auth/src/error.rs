@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use bowline_transport::describe_url_text;
+
 /// Why there is no valid token.
 ///
 /// Contains no secret: text from servers is bounded, and what was sent is redacted from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AuthError {
     /// The kind of failure.
     pub kind: AuthErrorKind,
@@ -95,4 +98,9 @@ pub(crate) fn sanitize(text: &str) -> String {
     let clean = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
     let text: String = text.trim().chars().take(MAX_LENGTH).map(clean).collect();
     text.trim_end().to_owned()
+}
+
+/// Makes a URL from others fit for an error message, without what may be a key.
+pub(crate) fn sanitize_url(text: &str) -> String {
+    sanitize(&describe_url_text(text))
 }

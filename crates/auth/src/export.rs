@@ -14,6 +14,7 @@ use crate::record::LoginRecord;
 
 /// What an imported login replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Overwrite {
     /// An older login, or none.
     #[default]
@@ -118,7 +119,9 @@ pub(crate) async fn import_decrypted(
     let parcel: ExportedLogins = serde_json::from_slice(opened)
         .ok()
         .filter(|parcel: &ExportedLogins| parcel.format == FORMAT_VERSION)
-        .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "these are no logins that this version knows"))?;
+        .ok_or_else(|| {
+            AuthError::new(AuthErrorKind::Store, "the file has no logins in a format that this version knows")
+        })?;
     let mut taken = Vec::new();
     for ExportedLogin { id, record, key } in parcel.logins {
         let at = Key::new(LoginRecord::KIND, id);

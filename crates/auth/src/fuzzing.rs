@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bowline_config::Secret;
+use bowline_config::{Secret, is_loopback};
 use bowline_store::{EncryptedStore, passphrase};
 use serde_json::Value;
 use url::{Url, form_urlencoded};
@@ -12,7 +12,7 @@ use crate::authorization_response::{self, CallbackOutcome, ExpectedResponse};
 use crate::challenge::{Challenge, is_scope, missing_scopes};
 use crate::discovery::Metadata;
 use crate::login::paste::{self, PastedInput};
-use crate::metadata::{ResourceMetadata, is_loopback};
+use crate::metadata::ResourceMetadata;
 use crate::{export, grant};
 
 const SERVER: &str = "https://mcp.example/v1/mcp";

@@ -96,7 +96,7 @@ pub(crate) async fn request_tokens_without_person(ask: &TokenRequest<'_>) -> Res
         Grant::Enterprise(idp) => request_tokens_by_idp(ask, idp).await,
         Grant::Workload(statement) => request_tokens_by_assertion(ask, statement).await,
         Grant::Person | Grant::Device | Grant::Off => {
-            Err(AuthError::new(AuthErrorKind::LoginNeeded, "only a person can log in here"))
+            Err(AuthError::new(AuthErrorKind::LoginNeeded, "this server supports interactive login only"))
         }
     }
 }
@@ -154,9 +154,9 @@ async fn exchange_grant(
 /// an unbound token is refused where binding is required.
 fn check_scheme(ask: &TokenRequest<'_>, tokens: &Tokens) -> Result<(), AuthError> {
     let what = match (tokens.scheme, ask.dpop) {
-        (Scheme::Dpop, None) => "the authorization server bound the token to a key, and was shown none",
+        (Scheme::Dpop, None) => "the authorization server issued a DPoP token although no key was sent",
         (Scheme::Bearer, Some(_)) if ask.ctx.auth.dpop == Dpop::Always => {
-            "the authorization server was shown a key, and did not bind the token to it"
+            "the authorization server issued a bearer token although a DPoP key was sent"
         }
         _ => return Ok(()),
     };

@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use url::Url;
 
-use crate::error::{AuthError, AuthErrorKind};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 
 /// Sends the authorization requests of one server. Cheap to clone; clones share headers.
 ///
@@ -160,8 +160,8 @@ impl AuthHttpClient {
         match serde_json::from_slice(body) {
             Ok(document @ Value::Object(_)) => Ok(Some(document)),
             Err(_) if !is_json(response.headers()) => Ok(None),
-            Ok(_) => Err(untrusted(format!("{at}{} is JSON, but no object", display_path(url)))),
-            Err(_) => Err(untrusted(format!("{at}{} is not valid JSON", display_path(url)))),
+            Ok(_) => Err(untrusted(format!("{} is JSON, but not an object", sanitize_url(url.as_str())))),
+            Err(_) => Err(untrusted(format!("{} is not valid JSON", sanitize_url(url.as_str())))),
         }
     }
 
@@ -223,10 +223,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     essence.to_ascii_lowercase().ends_with(b"json")
-}
-
-fn display_path(url: &Url) -> String {
-    url.path().chars().take(120).collect()
 }
 
 fn refusal_error(refusal: &AddressRefusal) -> AuthError {

@@ -115,11 +115,28 @@ pub struct IdentitySetup {
 
 /// Options of an explicit login.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct LoginOptions {
     /// Scopes to request in addition to those that are requested anyway.
     pub scopes: Vec<String>,
     /// Whether to log in with a code on another device (RFC 8628).
     pub device_code: bool,
+}
+
+impl LoginOptions {
+    /// Requests these scopes in addition to those that are requested anyway.
+    #[must_use]
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Logs in with a code on another device (RFC 8628).
+    #[must_use]
+    pub fn device_code(mut self) -> Self {
+        self.device_code = true;
+        self
+    }
 }
 
 /// The parts of an identity.
@@ -282,7 +299,7 @@ impl Identity {
     pub async fn begin_login(&self, options: &LoginOptions) -> Result<PendingLogin, AuthError> {
         let ctx = &self.inner.ctx;
         if GrantKind::from_grant(&ctx.auth.grant) != GrantKind::Person {
-            let what = "the configuration has tokens without a person, so that there is nothing to begin";
+            let what = "the configured grant needs no person, so there is no login to begin";
             return Err(AuthError::new(AuthErrorKind::Setup, what));
         }
         let plan = self.inner.plan_login(options).await?;

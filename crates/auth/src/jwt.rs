@@ -94,10 +94,10 @@ enum KeyPair {
 pub(crate) fn client_assertion(client: &OAuthClient, metadata: &Metadata) -> Result<Secret, AuthError> {
     let key = client.key.as_ref().ok_or_else(|| {
         setup_error(format!(
-            "the client {} proves itself with a key, and none is configured",
+            "the client {} authenticates with a key, but none is configured",
             sanitize(&client.id)
         ))
-        .hint("give `private_key` in the client's settings")
+        .hint("set `private_key` in the server's `auth`")
     })?;
     let signer = Signer::new(key, metadata.token_endpoint_auth_signing_alg_values_supported.as_deref())?;
     let now = unix_seconds(SystemTime::now());
@@ -135,8 +135,8 @@ impl Signer {
         if wanted.is_empty() {
             let able: Vec<_> = able.iter().map(|able| algorithm_name(*able)).collect();
             let name = sanitize(key.algorithm.as_deref().unwrap_or_default());
-            let what = format!("the configured key cannot sign by {name}");
-            return Err(setup_error(what).hint(format!("it can sign by {}", able.join(", "))));
+            let what = format!("the configured key cannot sign with {name}");
+            return Err(setup_error(what).hint(format!("it can sign with {}", able.join(", "))));
         }
         let fits =
             |algorithm: &Algorithm| accepted.is_none_or(|names| names.contains(&algorithm_name(*algorithm)));
@@ -144,10 +144,10 @@ impl Signer {
             let wanted: Vec<_> = wanted.iter().map(|it| algorithm_name(*it)).collect();
             let accepted = sanitize(&accepted.unwrap_or_default().join(", "));
             let what = format!(
-                "the authorization server verifies assertions by {accepted}, the configured key signs by {}",
+                "the authorization server accepts assertions signed with {accepted}, but the configured key signs with {}",
                 wanted.join(", ")
             );
-            return Err(setup_error(what).hint("configure a key of a kind that it verifies"));
+            return Err(setup_error(what).hint("configure a key of a kind that it accepts"));
         };
         Ok(Self { pair, algorithm, id: key.id.clone() })
     }

@@ -179,7 +179,7 @@ fn listen_error(port: u16, error: &io::Error) -> AuthError {
         let hint = format!(
             "end the program that uses port {port}, or configure another redirect that is registered"
         );
-        (format!("port {port} is in use, so that a browser cannot come back to it"), hint)
+        (format!("port {port} is in use, so the browser cannot be redirected to it"), hint)
     } else {
         let hint = "configure another redirect that is registered".to_owned();
         (format!("port {port} cannot be listened on: {error}"), hint)

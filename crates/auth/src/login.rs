@@ -318,7 +318,7 @@ async fn exchange_code(
             if error.kind == AuthErrorKind::InvalidClient && client.origin == ClientOrigin::Registered =>
         {
             register::forget_client(ask.ctx, client).await?;
-            Err(error.hint("log in again: another client will be registered"))
+            Err(error.hint("log in again: a new client will be registered"))
         }
         _ => Err(error),
     }

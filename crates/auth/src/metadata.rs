@@ -1,11 +1,12 @@
 //! Validates the metadata documents of servers and authorization servers.
 
+use bowline_config::is_loopback;
 use serde_json::Value;
-use url::{Host, Url};
+use url::Url;
 
 use crate::challenge::is_scope;
 use crate::discovery::Metadata;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 use crate::resource;
 
 /// Protected resource metadata (RFC 9728), checked to be about the server that was asked.
@@ -36,15 +37,15 @@ impl ResourceMetadata {
         let Some(resource) =
             document.get("resource").and_then(Value::as_str).filter(|it| it.len() <= MAX_URL_LENGTH)
         else {
-            return Err(untrusted("the server's metadata does not say which server it is about"));
+            return Err(untrusted("the server's metadata has no `resource`"));
         };
         if !resource::covers(resource, server) && meant != Some(resource) {
-            let (at, path) = (server.origin().ascii_serialization(), server.path());
             let what = format!(
-                "the metadata of {at}{path} is about {}, which is another server",
-                sanitize(resource)
+                "the metadata of {} is about {}, which is another server",
+                sanitize_url(server.as_str()),
+                sanitize_url(resource)
             );
-            return Err(untrusted(what).hint("use the server by that address, if it is the same"));
+            return Err(untrusted(what).hint("if it is the same server, use that address"));
         }
         let flag = |name| document.get(name).is_some_and(is_true);
         Ok(Self {
@@ -67,17 +68,17 @@ impl Metadata {
     /// Parses a document found at the address of one of `issuers`, which are the spellings of that
     /// address. Its `issuer` must equal one of them exactly (AD-06).
     pub(crate) fn parse(document: &Value, issuers: &[&str]) -> Result<Self, AuthError> {
-        let asked = sanitize(issuers.first().copied().unwrap_or_default());
+        let asked = sanitize_url(issuers.first().copied().unwrap_or_default());
         let issuer = match document.get("issuer").and_then(Value::as_str) {
             Some(issuer) if issuers.contains(&issuer) => issuer.to_owned(),
             Some(other) => {
                 let what = format!(
-                    "the metadata of {asked} says that it is of {}, so it is not used",
-                    sanitize(other)
+                    "the metadata of {asked} names the issuer {}, so it is not used",
+                    sanitize_url(other)
                 );
                 return Err(untrusted(what));
             }
-            None => return Err(untrusted(format!("the metadata of {asked} does not say whose it is"))),
+            None => return Err(untrusted(format!("the metadata of {asked} has no `issuer`"))),
         };
         let endpoint = |name: &str| match document.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -127,16 +128,17 @@ impl Metadata {
 
 /// Parses the URL of an endpoint: `https`, or loopback (AF-07).
 pub(crate) fn parse_endpoint(text: &str, whose: &str) -> Result<Url, AuthError> {
-    let unusable = |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", sanitize(text))));
+    let unusable =
+        |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", sanitize_url(text))));
     let url = match Url::parse(text) {
         Ok(url) if text.len() <= MAX_URL_LENGTH && url.has_host() => url,
-        _ => return unusable("is no address"),
+        _ => return unusable("is not a valid URL"),
     };
     if !is_https_or_loopback(&url) {
         return unusable("is neither https nor on this machine");
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-        return unusable("has a part that an address of this kind has not");
+        return unusable("has a fragment or credentials, which are not allowed");
     }
     Ok(url)
 }
@@ -146,8 +148,8 @@ pub(crate) fn parse_issuer(text: &str) -> Result<Url, AuthError> {
     let url = parse_endpoint(text, "the authorization server")?;
     if url.query().is_some() || text.contains(|c: char| c.is_ascii_control() || c.is_whitespace()) {
         return Err(untrusted(format!(
-            "the authorization server cannot be used: {} is no issuer",
-            sanitize(text)
+            "the authorization server cannot be used: {} has a query or a space, which an issuer may not have",
+            sanitize_url(text)
         )));
     }
     Ok(url)
@@ -160,16 +162,6 @@ pub(crate) fn is_https_or_loopback(url: &Url) -> bool {
         "https" => url.has_host(),
         "http" => is_loopback(url),
         _ => false,
-    }
-}
-
-/// Whether the host is a loopback address or `localhost`. No name is resolved.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
     }
 }
 

@@ -7,7 +7,7 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::discovery::{Discovery, DiscoveryKind};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 
 /// Generates a code verifier from 256 random bits.
 pub(crate) fn new_verifier() -> String {
@@ -35,9 +35,8 @@ pub(crate) fn check_supported(discovery: &Discovery) -> Result<(), AuthError> {
     if safe {
         return Ok(());
     }
-    let issuer = sanitize(&discovery.metadata.issuer);
-    let what =
-        format!("{issuer} does not say that it protects codes (PKCE by S256), so no login is begun there");
+    let issuer = sanitize_url(&discovery.metadata.issuer);
+    let what = format!("{issuer} does not announce PKCE with S256, without which no login is started");
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_config::Secret;
 use url::Url;
 
 use crate::authorization_response::ExpectedResponse;
@@ -74,6 +75,26 @@ pub struct LoginPage {
 }
 
 impl LoginPage {
+    /// Creates a page without a listener, for the unit test of a prompt. Its public fields can be
+    /// set. [`LoginPage::check`] accepts what belongs to the `state` parameter of `url`.
+    pub fn new(server: impl Into<Arc<str>>, issuer: impl Into<String>, url: Url, redirect: Url) -> Self {
+        let issuer = issuer.into();
+        let state = url.query_pairs().find(|(name, _)| name == "state");
+        let state = Secret::new(state.map(|(_, value)| value.into_owned()).unwrap_or_default());
+        let expected_response = ExpectedResponse { issuer: issuer.clone(), state, iss_required: false };
+        Self {
+            server: server.into(),
+            issuer,
+            url,
+            redirect,
+            listening: false,
+            listen_error: None,
+            rejection: None,
+            scopes: Vec::new(),
+            expected_response,
+        }
+    }
+
     /// Checks whether an input can belong to this login. The error is a sentence without a full
     /// stop.
     pub fn check(&self, pasted: &str) -> Result<(), String> {
@@ -86,6 +107,7 @@ impl LoginPage {
 
 /// What a person replies to a login page.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum PageReply {
     /// The address they were redirected to, or the code in it.
     Pasted(String),
@@ -109,6 +131,7 @@ pub struct ForeignLoginHost {
 
 /// A person's decision about a page at an unrelated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ForeignHostChoice {
     /// The login may continue there.
     Allowed,
@@ -136,4 +159,25 @@ pub struct DeviceCode {
     pub expires_in: Duration,
     /// The requested scopes.
     pub scopes: Vec<String>,
+}
+
+impl DeviceCode {
+    /// Creates a code that is valid for ten minutes, for the unit test of a prompt. Its fields can be
+    /// set.
+    pub fn new(
+        server: impl Into<Arc<str>>,
+        issuer: impl Into<String>,
+        url: Url,
+        code: impl Into<String>,
+    ) -> Self {
+        Self {
+            server: server.into(),
+            issuer: issuer.into(),
+            url,
+            complete_url: None,
+            code: code.into(),
+            expires_in: Duration::from_secs(600),
+            scopes: Vec::new(),
+        }
+    }
 }

@@ -204,7 +204,7 @@ impl LoginRecord {
             ResourceIndicator::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
             ResourceIndicator::Discovered | ResourceIndicator::Off => true,
         };
-        // A token obtained before `dpop = "always"` was set is not bound to a key.
+        // A token obtained before `dpop = true` was set is not bound to a key.
         let bound = auth.dpop != Dpop::Always || self.scheme == Scheme::Dpop;
         self.url == *url
             && bound
@@ -234,7 +234,7 @@ impl LoginRecord {
         let Some(kept) = &self.client else { return Ok(None) };
         let client = kept.restore(&self.metadata.issuer, auth);
         client.map(Some).ok_or_else(|| {
-            let what = "the configuration names another client than the one that the login was made with";
+            let what = "the configuration names a different client from the one that the login was made with";
             AuthError::new(AuthErrorKind::LoginNeeded, what)
         })
     }

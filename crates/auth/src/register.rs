@@ -12,7 +12,7 @@ use crate::client::{ClientOrigin, OAuthClient};
 use crate::client_auth_method;
 use crate::context::{App, AuthContext};
 use crate::discovery::{Discovery, Metadata};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 
 pub(crate) use stored_clients::{confirm_client, forget_client, stored_port, unbind_client};
 
@@ -27,7 +27,7 @@ pub(crate) async fn client_for(
     scopes: &[String],
 ) -> Result<OAuthClient, AuthError> {
     let found = find_or_register(ctx, discovery, redirect, scopes).await;
-    let issuer = sanitize(&discovery.metadata.issuer);
+    let issuer = sanitize_url(&discovery.metadata.issuer);
     match &found {
         Ok(client) => {
             tracing::debug!(server = %ctx.server, issuer, origin = ?client.origin, "the client is known there");
@@ -69,7 +69,7 @@ async fn find_or_register(
             return Ok(client);
         }
         if let Some(endpoint) = &metadata.registration_endpoint {
-            let at = sanitize(&format!("{}{}", endpoint.origin().ascii_serialization(), endpoint.path()));
+            let at = sanitize_url(endpoint.as_str());
             tracing::debug!(server = %ctx.server, at, redirect = %redirect, "registering a client");
             let registered = dynamic::register(ctx, discovery, endpoint, &wish).await?;
             return stored_clients::save_client(ctx, metadata, &wish, registered).await;
@@ -79,7 +79,7 @@ async fn find_or_register(
 }
 
 fn no_client_error(metadata: &Metadata) -> AuthError {
-    let issuer = sanitize(&metadata.issuer);
+    let issuer = sanitize_url(&metadata.issuer);
     let what = format!("{issuer} does not know this client and offers no registration");
     AuthError::new(AuthErrorKind::Setup, what).hint(register_by_hand_hint(&issuer))
 }
@@ -140,13 +140,13 @@ async fn configured_client(
         None => stored_clients::bound_issuer(ctx, &settings.id).await?,
     };
     if let Some(known_to) = known_to.filter(|issuer| *issuer != metadata.issuer) {
-        let (found, known_to) = (sanitize(&metadata.issuer), sanitize(&known_to));
+        let (found, known_to) = (sanitize_url(&metadata.issuer), sanitize_url(&known_to));
         let what = format!(
-            "the client {} is known to {known_to}, but {} now names {found}",
+            "the client {} is registered at {known_to}, but {} now names {found}",
             sanitize(&settings.id),
             ctx.server
         );
-        let hint = "set `issuer` in its `auth` to the right one: the one that the client was registered at";
+        let hint = "set `issuer` in its `auth` to the authorization server that the client was registered at";
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint));
     }
     Ok(OAuthClient {
@@ -179,8 +179,9 @@ fn bare_client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthCl
 /// one spelling. It contains no `.` or `..`, because parsing has resolved them, escaped ones
 /// included.
 fn check_document_url(url: &Url) -> Result<(), AuthError> {
-    let setup =
-        |why: &str| Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", sanitize(url.as_str()))));
+    let setup = |why: &str| {
+        Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", sanitize_url(url.as_str()))))
+    };
     if url.scheme() != "https" || !url.has_host() {
         return setup("cannot identify this client: it is not https");
     }

@@ -24,6 +24,7 @@ pub struct Tokens {
 /// How an access token is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Scheme {
     /// As a bearer token: whoever has it can use it.
     Bearer,

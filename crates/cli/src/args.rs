@@ -19,6 +19,7 @@ mod repl;
 mod resources;
 mod separator_tip;
 mod serve;
+mod server_target;
 mod shell;
 mod tasks;
 mod tools;
@@ -272,6 +273,9 @@ pub(crate) struct TargetArgs {
     /// Give up connecting after this long [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
+    /// Accept messages of the server of up to this many MiB [default: 64]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) message_limit: Option<u32>,
     /// Which era of the protocol to speak
     #[arg(long, value_name = "ERA")]
     pub(crate) protocol: Option<Protocol>,
@@ -294,13 +298,23 @@ pub(crate) struct TargetArgs {
 impl TargetArgs {
     /// Whether anything says how a server is reached.
     pub(crate) fn has_overrides(&self) -> bool {
-        let Self { timeout, max_timeout, connect_timeout, protocol, headers, url, envs, no_daemon, command } =
-            self;
+        let Self {
+            timeout,
+            max_timeout,
+            connect_timeout,
+            message_limit,
+            protocol,
+            headers,
+            url,
+            envs,
+            no_daemon,
+            command,
+        } = self;
         let UrlArgs { transport, ca_file } = url;
         let has_time = timeout.is_some() || max_timeout.is_some() || connect_timeout.is_some();
         let has_lists = !headers.is_empty() || !envs.is_empty() || !command.is_empty();
         let has_url = transport.is_some() || ca_file.is_some();
-        has_time || has_lists || has_url || protocol.is_some() || *no_daemon
+        has_time || has_lists || has_url || message_limit.is_some() || protocol.is_some() || *no_daemon
     }
 }
 

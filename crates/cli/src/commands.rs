@@ -10,6 +10,7 @@ mod connect;
 mod demo;
 mod docs;
 mod doctor;
+mod editor;
 mod entries;
 mod import_servers;
 mod info;

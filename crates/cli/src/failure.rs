@@ -3,18 +3,20 @@
 
 mod hint;
 
+pub(crate) use hint::UNIX_LINE_ENDS;
+
 use std::io;
 use std::path::Path;
 
 use bowline::auth::{AuthError, AuthErrorKind};
 use bowline::config::Problem;
 use bowline::types::method;
-use bowline::{Cause, Error, ErrorKind, Execution, Fault, Server};
+use bowline::{Cause, Error, ErrorKind, Execution, Fault, Misbehavior, Server};
 use bowline_settings::SettingsError;
+use bowline_transport::describe_url;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
-use crate::server_auth;
 use crate::suggested_command::CommandLine;
 
 /// Why a command did not succeed.
@@ -119,7 +121,7 @@ impl Failure {
                 report.members.insert("data".into(), data.into());
                 report.hint = hint::for_code(rpc.code, error.method())
                     .map(Into::into)
-                    .or_else(|| hint::for_era(&rpc.message));
+                    .or_else(|| hint::for_era(&rpc.message, command_line));
                 report.into()
             }
             ErrorKind::Fault(fault) => fault_report(error, fault, server, command_line).into(),
@@ -170,7 +172,7 @@ impl From<io::Error> for Failure {
 
 /// Suggests the older era of the protocol, if the text of an error names the newest revision.
 pub(crate) fn suggest_era(text: &str) -> Option<String> {
-    hint::for_era(text)
+    hint::for_era(text, &CommandLine::default())
 }
 
 // === impl Report ===
@@ -220,7 +222,11 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
     report.add_fact("phase", if connecting { "connecting" } else { error.method() });
     report.add_fact("transport", transport);
     if let (Cause::LoginRequired { .. }, Some(http)) = (&fault.cause, server.transport.http()) {
-        report.add_fact("server", server_auth::url_without_query(http));
+        report.add_fact("server", describe_url(&http.url));
+    }
+    if let Some(url) = shown_url(&fault.cause, server) {
+        report.add_fact("url", url.clone());
+        report.members.insert("url".into(), url.into());
     }
     // For methods that only read, it does not matter whether the server executed them.
     if error.method() == method::TOOLS_CALL {
@@ -254,6 +260,17 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
     report.hint = hint::for_fault(fault, server, command_line)
         .or_else(|| connecting.then(|| hint::for_connecting(fault, server, command_line)).flatten());
     report
+}
+
+/// Returns the URL of the server, without what may be a key, if the failure may be due to a mistake in its path.
+fn shown_url(cause: &Cause, server: &Server) -> Option<String> {
+    let may_be_path = matches!(
+        cause,
+        Cause::Status { code: 400 | 403 | 404 | 405, .. }
+            | Cause::Protocol(Misbehavior::ContentType | Misbehavior::Malformed(_))
+            | Cause::Redirect { .. }
+    );
+    server.transport.http().filter(|_| may_be_path).map(|http| describe_url(&http.url))
 }
 
 /// Returns the beginning of a response body, at most [`MAX_BODY_CHARS`] characters.

@@ -36,6 +36,11 @@ pub(crate) struct Known<L> {
 pub(crate) type KnownLists = Known<ServerLists>;
 
 impl<L> Known<L> {
+    /// Whether it is known what the server offers, now or at some time.
+    pub(crate) fn is_known(&self) -> bool {
+        self.failure.is_none() || self.fetched.is_some()
+    }
+
     /// When the lists were fetched, for machines, if that was not just now.
     pub(crate) fn fetched_text(&self) -> Option<String> {
         self.fetched.map(clock::utc)
@@ -72,6 +77,11 @@ pub(crate) enum Refresh {
 
 /// How long servers get to connect and list.
 const FETCH_TIME: Duration = Duration::from_secs(20);
+
+/// How many threads load what was saved, at most.
+const MAX_LOADING_THREADS: usize = 4;
+/// How many servers are worth a thread.
+const MIN_LOADED_SERVERS: usize = 8;
 
 impl ListCache {
     pub(crate) fn open(settings: &Settings) -> Self {
@@ -113,26 +123,20 @@ impl ListCache {
         refresh: Refresh,
         settings: &Settings,
     ) -> Outcome<Vec<Known<ServerTexts>>> {
-        let convert = |lists| ServerTexts::new(&lists, None);
+        let convert = |lists| ServerTexts::new(&lists);
         self.known(servers, (refresh, settings), load_search_texts, convert).await
     }
 
     /// Returns the lists of these servers in the form that `load` and `convert` make.
-    async fn known<L: Default>(
+    async fn known<L: Default + Send>(
         &self,
         servers: Vec<Server>,
         (refresh, settings): (Refresh, &Settings),
-        load: impl Fn(&SavedLists) -> Option<L>,
+        load: impl Fn(&SavedLists) -> Option<L> + Sync,
         convert: impl Fn(ServerLists) -> L,
     ) -> Outcome<Vec<Known<L>>> {
         let found = self.find(servers.into_iter().filter(|server| server.enabled).collect());
-        let known: Vec<_> = found
-            .into_iter()
-            .map(|(server, saved)| {
-                let loaded = saved.and_then(|saved| Some((load(&saved)?, saved.saved())));
-                (server, loaded)
-            })
-            .collect();
+        let known = load_all(found, &load);
         let is_wanted = |known: &Option<_>| refresh == Refresh::All || known.is_none();
         let wanted = known.iter().filter(|(_, known)| is_wanted(known)).map(|(server, _)| server.clone());
         let mut fetched = self.fetch(wanted.collect(), settings).await?.into_iter();
@@ -185,6 +189,30 @@ impl ListCache {
     }
 }
 
+/// Loads what was saved, on several threads if there is much of it. With it is said when it was saved.
+fn load_all<L: Send>(
+    found: Vec<(Server, Option<SavedLists>)>,
+    load: &(impl Fn(&SavedLists) -> Option<L> + Sync),
+) -> Vec<(Server, Option<(L, SystemTime)>)> {
+    let load_one = |saved: &Option<SavedLists>| {
+        let saved = saved.as_ref()?;
+        Some((load(saved)?, saved.saved()))
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_LOADING_THREADS);
+    let share = found.len().div_ceil(threads).max(MIN_LOADED_SERVERS);
+    let loaded: Vec<_> = std::thread::scope(|scope| {
+        let mut shares = found.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(|| share.iter().map(|(_, saved)| load_one(saved)).collect::<Vec<_>>()))
+            .collect();
+        let mut loaded: Vec<_> = first.iter().map(|(_, saved)| load_one(saved)).collect();
+        loaded.extend(others.into_iter().flat_map(|other| other.join().expect("no panic")));
+        loaded
+    });
+    found.into_iter().zip(loaded).map(|((server, _), loaded)| (server, loaded)).collect()
+}
+
 async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<ServerLists, String>> {
     let until = tokio::time::Instant::now() + FETCH_TIME;
     let each = servers.iter().map(async |server| {
@@ -199,14 +227,12 @@ async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<Server
 
 /// Reads what a search needs of saved lists. It is made when they are searched for the first time.
 fn load_search_texts(saved: &SavedLists) -> Option<ServerTexts> {
-    let path = saved.search_path();
-    let source = Some(Source { saved: saved.saved(), bytes: saved.bytes()? });
-    let read = std::fs::read_to_string(&path).ok();
-    if let Some(texts) = read.and_then(|text| ServerTexts::parse(text, source)) {
+    if let Some(texts) = ServerTexts::read(saved) {
         return Some(texts);
     }
-    let texts = ServerTexts::new(&saved.load()?, source);
-    if let Err(error) = private::replace_file(&path, texts.as_str().as_bytes()) {
+    let source = Source::of(saved)?;
+    let texts = ServerTexts::new(&saved.load()?);
+    if let Err(error) = private::replace_file(&saved.search_path(), &texts.to_file(source)) {
         tracing::debug!(%error, "the texts of a server could not be saved");
     }
     Some(texts)

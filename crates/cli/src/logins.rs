@@ -61,8 +61,8 @@ impl Settings {
             }
             if config.auth != AppSettings::default() {
                 let app = config.auth.clone();
-                logins.app = App { metadata_url: app.client_metadata_url, ..App::default() };
-                logins.app.name = app.client_name.unwrap_or(logins.app.name);
+                logins.app = app.client_name.map_or_else(App::default, App::new);
+                logins.app.metadata_url = app.client_metadata_url;
             }
         }
         logins
@@ -80,7 +80,7 @@ impl LoginSettings {
     pub(crate) fn hash_into(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash as _;
 
-        let Self { store, state, app: App { name, uri, metadata_url } } = self;
+        let Self { store, state, app: App { name, uri, metadata_url, .. } } = self;
         store.as_ref().map_err(|unknown| &unknown.message).hash(hasher);
         (state, name, uri, metadata_url).hash(hasher);
     }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {
         Ok(cli) => {
-            let command_line = CommandLine::new(&cli.global, &argv);
+            let command_line = CommandLine::new(&cli, &argv);
             run(cli, command_line, env, runtime).into()
         }
         Err(error) => report_usage_error(&args::suggest_separator(error, &argv), &argv, &env).into(),

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use bowline::host::Root;
-use bowline::{Builder, Server};
+use bowline::{ClientBuilder, Server};
 
 use crate::settings::Settings;
 
@@ -64,7 +64,7 @@ impl PoolUse {
 
 impl Attachment {
     /// Has a client use the process.
-    pub(crate) fn add_to(self, _builder: Builder) -> Builder {
+    pub(crate) fn add_to(self, _builder: ClientBuilder) -> ClientBuilder {
         match self.0 {}
     }
 }

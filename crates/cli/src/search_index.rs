@@ -183,7 +183,7 @@ mod tests {
             Json::parse(json!({ "name": name, "description": about }).to_string()).unwrap()
         };
         let tools = tools.iter().map(tool).collect();
-        ServerTexts::new(&ServerLists { tools, ..ServerLists::default() }, None)
+        ServerTexts::new(&ServerLists { tools, ..ServerLists::default() })
     }
 
     fn found(texts: &ServerTexts, words: &str) -> Vec<usize> {

@@ -8,7 +8,7 @@ use bowline::auth::Auth;
 use bowline::config::{Protocol, Transport};
 use bowline::host::Root;
 use bowline::{
-    Builder, Cause, Client, Registry, RegistryBuilder, SavedSession, Server, Status, TraceContext,
+    Cause, Client, ClientBuilder, Registry, RegistryBuilder, SavedSession, Server, Status, TraceContext,
 };
 
 use crate::args::HandlerArgs;
@@ -185,7 +185,7 @@ async fn prepare_builder(
     server: &Server,
     handler_args: &HandlerArgs,
     dialogs: &Dialogs,
-) -> Outcome<(Builder, Vec<Root>)> {
+) -> Outcome<(ClientBuilder, Vec<Root>)> {
     let folders = settings.folders();
     let interaction::ServerHandlers { host, login, roots } =
         interaction::build_handlers(settings, server, handler_args, dialogs).await?;
@@ -207,9 +207,9 @@ async fn prepare_builder(
 async fn attach_process(
     settings: &Settings,
     server: &Server,
-    (builder, roots): (Builder, Vec<Root>),
+    (builder, roots): (ClientBuilder, Vec<Root>),
     interrupt: &mut Interrupt,
-) -> Outcome<Builder> {
+) -> Outcome<ClientBuilder> {
     // A prompt keeps its own processes between its commands.
     if settings.kept_sessions.is_some() {
         return Ok(builder);
@@ -265,7 +265,7 @@ const EXIT_WAIT: Duration = Duration::from_millis(300);
 
 /// Returns a client builder with the settings of all commands: client info, authentication, the
 /// process records that `bowline ps` reads, and the negotiation cache.
-pub(crate) fn client_builder(server: Server, folders: &StateFolders, auth: Option<Auth>) -> Builder {
+pub(crate) fn client_builder(server: Server, folders: &StateFolders, auth: Option<Auth>) -> ClientBuilder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
     let builder = match auth {
         Some(auth) => builder.auth(auth),
@@ -295,7 +295,7 @@ pub(crate) fn registry_builder(settings: &Settings) -> RegistryBuilder {
 
 /// Makes the calls part of the trace that the environment names, each as its own span.
 // OT-01.
-fn with_trace(builder: Builder, settings: &Settings) -> Builder {
+fn with_trace(builder: ClientBuilder, settings: &Settings) -> ClientBuilder {
     let given = |name| env::non_empty_var(&*settings.env, name);
     match given(env::TRACEPARENT).and_then(|parent| TraceContext::parse(&parent)) {
         Some(context) => {

@@ -1,87 +1,111 @@
 //! Formats the commands that are suggested to the user: quoted for a shell, and with the options of
 //! this command line that are needed to reach the same server.
 
+mod connection_options;
+
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bowline::Server;
 use bowline::config::{Http, Transport};
 pub(crate) use bowline_settings::shell_quote;
+pub(crate) use connection_options::{RepeatedOption, login_options, repeated_options};
 use url::Url;
 
-use crate::args::GlobalArgs;
+use crate::args::{Cli, Verb};
 use crate::server_auth::{authority, can_log_in};
 
 /// The part of this process's command line that suggested commands repeat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandLine {
     /// Global options to repeat.
-    repeated_options: Vec<String>,
+    global_options: Vec<String>,
+    /// Options about the server of this command to repeat. `connect` and `doctor` repeat theirs themselves.
+    connection_options: Vec<RepeatedOption>,
     /// URLs that the user typed.
     urls: Vec<Url>,
     /// Whether the server is a command after `--`, which no suggested command repeats.
     has_command: bool,
+    /// Whether this command is to add the server, which is in no file before that.
+    is_adding: bool,
 }
 
 impl CommandLine {
     /// Takes over what a suggested command has to repeat. Variables need not be repeated: they stay
     /// set.
-    pub(crate) fn new(typed: &GlobalArgs, argv: &[OsString]) -> Self {
+    pub(crate) fn new(cli: &Cli, argv: &[OsString]) -> Self {
         let urls = argv.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
+        let target = match &cli.verb {
+            Verb::Connect(_) | Verb::Doctor(_) => None,
+            verb => verb.target_args(),
+        };
         Self {
-            repeated_options: repeated_options(typed.config.as_deref(), typed.trust_project),
+            global_options: global_options(cli.global.config.as_deref(), cli.global.trust_project),
+            connection_options: target.map(repeated_options).unwrap_or_default(),
             urls: urls.filter_map(|url| Url::parse(url).ok()).collect(),
             has_command: argv.iter().any(|word| word == "--"),
+            is_adding: matches!(cli.verb, Verb::Add(_)),
         }
     }
 
     /// Returns the global options that another `bowline` needs to find the same configuration.
     #[cfg(unix)]
-    pub(crate) fn repeated_options(&self) -> &[String] {
-        &self.repeated_options
+    pub(crate) fn global_options(&self) -> &[String] {
+        &self.global_options
+    }
+
+    /// Returns whether this command is to add the server: commands that name it work only after that.
+    pub(crate) const fn is_adding(&self) -> bool {
+        self.is_adding
     }
 
     /// Formats a `bowline` command with these words, for a shell.
     pub(crate) fn format_command<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> String {
-        join_words(words.into_iter().chain(self.repeated_options.iter().map(String::as_str)))
+        join_words(words.into_iter().chain(self.global_options.iter().map(String::as_str)))
     }
 
     /// Returns the command that logs in, or `None` if a login cannot help with this server.
     pub(crate) fn login_command(&self, server: &Server) -> Option<String> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-        can_log_in(server).then(|| self.format_command(["login", &self.server_argument(server, http)]))
+        let target = self.server_argument(server, http);
+        let options = login_options(&self.connection_options);
+        let words = ["login", &target].into_iter().chain(options.iter().map(String::as_str));
+        can_log_in(server).then(|| self.format_command(words))
     }
 
     /// Returns the command that finds out what is wrong with a server; `None` if it cannot be named.
     pub(crate) fn doctor_command(&self, server: &Server) -> Option<String> {
         let target = match server.transport.http() {
             Some(http) => self.server_argument(server, http),
-            None if self.has_command => return None,
+            None if self.has_command && !self.is_adding => return None,
             None => server.name.clone(),
         };
-        Some(self.format_command(["doctor", &target]))
+        let options = self.connection_options.iter().flat_map(|(name, value)| [*name, value.as_str()]);
+        Some(self.format_command(["doctor", &target].into_iter().chain(options)))
     }
 
     /// Returns the argument that names the server for another command: its name, or the whole URL if that was
     /// typed. The query may hold a key, so one from a file is not repeated; but it also
     /// distinguishes tenants, and so logins.
     fn server_argument(&self, server: &Server, http: &Http) -> String {
-        let unnamed = server.name == authority(http) && self.urls.contains(&http.url);
+        let unnamed = !self.is_adding && server.name == authority(http) && self.urls.contains(&http.url);
         if unnamed { http.url.to_string() } else { server.name.clone() }
     }
 }
 
-/// Returns the global options to repeat. The path is made absolute, since the command may be run
-/// from another folder.
-fn repeated_options(config: Option<&Path>, trust_project: bool) -> Vec<String> {
+/// Returns the global options to repeat.
+fn global_options(config: Option<&Path>, trust_project: bool) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(config) = config {
-        let whole = std::path::absolute(config);
-        let config = whole.as_deref().unwrap_or(config);
-        words.extend(["--config".to_owned(), config.display().to_string()]);
+        words.extend(["--config".to_owned(), absolute(config).display().to_string()]);
     }
     words.extend(trust_project.then(|| "--trust-project".to_owned()));
     words
+}
+
+/// Makes a path absolute, since a suggested command may be run from another folder.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn join_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
@@ -107,6 +131,7 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
 mod tests {
     use bowline::config::{AuthSettings, Grant};
     use bowline_testkit::with;
+    use clap::Parser as _;
 
     use super::*;
 
@@ -129,6 +154,40 @@ mod tests {
         assert_eq!(typed.doctor_command(&named).as_deref(), Some("bowline doctor docs"));
         let after_dashes = CommandLine { has_command: true, ..CommandLine::default() };
         assert_eq!(after_dashes.doctor_command(&stdio), None);
+        // An entry that is added has a name afterwards.
+        let adding = CommandLine { is_adding: true, ..after_dashes };
+        assert_eq!(adding.doctor_command(&stdio).as_deref(), Some("bowline doctor files"));
+    }
+
+    #[test]
+    fn what_to_run_has_the_connection_options() {
+        let command_line = |words: &str| {
+            let argv: Vec<OsString> = words.split(' ').map(Into::into).collect();
+            CommandLine::new(&Cli::try_parse_from(&argv).unwrap(), &argv)
+        };
+        let docs = Server::http("docs", "https://h/mcp").build().unwrap();
+        let ca_file = std::env::current_dir().unwrap().join("ca.pem");
+        let ca_file = shell_quote(&ca_file.display().to_string());
+        let options = "--transport http --ca-file ca.pem --message-limit 128 --protocol legacy -H X-Key:k3y --connect-timeout 2m";
+        for verb in ["tools docs", "info docs", "call docs echo", "ping docs"] {
+            let typed = command_line(&format!("bowline {verb} {options} --timeout 5s"));
+            assert_eq!(
+                typed.doctor_command(&docs).unwrap(),
+                format!(
+                    "bowline doctor docs --transport http --ca-file {ca_file} --message-limit 128 --protocol legacy -H 'X-Key: …' \
+                     --connect-timeout 2m"
+                )
+            );
+            assert_eq!(
+                typed.login_command(&docs).unwrap(),
+                format!("bowline login docs --transport http --ca-file {ca_file} -H 'X-Key: …'")
+            );
+        }
+        // These repeat the options themselves.
+        for verb in ["connect", "doctor"] {
+            let typed = command_line(&format!("bowline {verb} docs --ca-file ca.pem"));
+            assert_eq!(typed.doctor_command(&docs).unwrap(), "bowline doctor docs");
+        }
     }
 
     #[test]
@@ -158,7 +217,7 @@ mod tests {
     #[cfg(unix)]
     fn what_was_typed_is_typed_again() {
         let again = |config: Option<&str>, trust| {
-            let repeated = repeated_options(config.map(Path::new), trust);
+            let repeated = global_options(config.map(Path::new), trust);
             join_words(["login", "docs"].into_iter().chain(repeated.iter().map(String::as_str)))
         };
         assert_eq!(again(None, false), "bowline login docs");

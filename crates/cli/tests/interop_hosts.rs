@@ -50,7 +50,6 @@ async fn server() -> HttpServer {
     testkit::server().legacy().tool("echo").resource("file:///a", "x").prompt("p", "x").run().await
 }
 
-/// Checks that the host initialized under its own name and closed its session.
 /// Checks that the server knows which host it is connected to.
 fn assert_introduced(server: &HttpServer, host: &str) {
     let hello = server.received_with_method("initialize").pop().expect("it came");
@@ -58,6 +57,7 @@ fn assert_introduced(server: &HttpServer, host: &str) {
     assert!(name.contains(host), "{name}");
 }
 
+/// Checks that the host initialized under its own name and closed its session.
 async fn assert_connected(server: &HttpServer, host: &str) {
     assert_introduced(server, host);
     server
@@ -187,6 +187,38 @@ async fn claude_code_finds_what_was_installed() {
     assert!(has("other:") && !has("bowline:"), "{shown}");
 }
 
+/// The four commands of the README: a machine with the files of two hosts has all of their servers behind one entry.
+#[tokio::test]
+async fn two_hosts_are_taken_over() {
+    let claude = required_variable("BOWLINE_CLAUDE");
+    let home = TempDir::new().expect("a folder");
+    let (docs, issues) = (server().await, server().await);
+    let add = ["mcp", "add", "--scope", "user", "docs", "--", BOWLINE, "connect"];
+    run(&claude, home.path(), &[&add[..], &[&docs.url()]].concat()).await;
+    let cursor = home.path().join(".cursor");
+    std::fs::create_dir(&cursor).expect("a folder");
+    let config = json!({"mcpServers": {"issues": {"url": issues.url()}}});
+    std::fs::write(cursor.join("mcp.json"), config.to_string()).expect("a file");
+    let _daemon = DaemonOf(home.path());
+    run_bowline(home.path(), &["import", "--yes"]);
+    let imported = std::fs::read_to_string(home.path().join(".config/bowline/config.toml")).expect("a file");
+    assert_eq!(
+        imported,
+        format!("[servers.docs]\nurl = \"{}\"\n\n[servers.issues]\nurl = \"{}\"\n", docs.url(), issues.url())
+    );
+    run_bowline(home.path(), &["install", "claude-code", "--yes"]);
+    assert_eq!((docs.received().len(), issues.received().len()), (0, 0), "nothing was connected to so far");
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    let bowline = line(&shown, "bowline:");
+    let entry = format!("bowline: {BOWLINE} serve --stdio - ");
+    assert!(bowline.starts_with(&entry) && bowline.ends_with(" Connected"), "{shown}");
+    // Only bowline knows the server of Cursor. That of Claude Code is reached by its own entry as well.
+    for (server, least) in [(&issues, 1), (&docs, 2)] {
+        server.wait_until(|server| server.count("initialize") >= least, TEST_TIMEOUT).await;
+        assert_introduced(server, "claude");
+    }
+}
+
 #[tokio::test]
 async fn opencode_finds_what_was_installed() {
     let opencode = required_variable("BOWLINE_OPENCODE");
@@ -208,6 +240,31 @@ async fn opencode_finds_what_was_installed() {
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
     let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
     assert!(shown.contains(" other ") && !shown.contains(" bowline "), "{shown}");
+}
+
+#[tokio::test]
+async fn qwen_code_finds_what_was_installed() {
+    let (node, qwen) = (required_variable("BOWLINE_NODE"), required_variable("BOWLINE_QWEN"));
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let _daemon = DaemonOf(home.path());
+    let folder = home.path().join(".qwen");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("settings.json");
+    // Qwen Code writes the version of its format into a file that has none.
+    let before = "{\n  \"$version\": 4,\n  // Mine.\n  \"mcpServers\": {\n    \"other\": { \"command\": \"no-such-program\" } // gone\n  }\n}\n";
+    std::fs::write(&file, before).expect("a file");
+    run_bowline(home.path(), &["install", "qwen", "--yes"]);
+    let shown = run(&node, home.path(), &[&qwen, "mcp", "list"]).await;
+    assert!(line(&shown, " bowline: ").ends_with(" - Connected"), "{shown}");
+    assert!(line(&shown, " other: ").ends_with(" - Disconnected"), "{shown}");
+    // The name that its list of servers connects with.
+    assert_introduced(&server, "mcp-test-client");
+    run_bowline(home.path(), &["uninstall", "qwen", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
+    let shown = run(&node, home.path(), &[&qwen, "mcp", "list"]).await;
+    assert!(shown.contains(" other: ") && !shown.contains(" bowline: "), "{shown}");
 }
 
 /// Codex lists what its file says, without connecting.

@@ -54,10 +54,10 @@ pub mod store {
     #[cfg(feature = "store-valkey")]
     pub use bowline_store::ValkeyStore;
     pub use bowline_store::{
-        AppendOptions, Durability, EncryptedStore, Key, Lease, Lock, LockHolder, LogEntry, LogName, LogSlice,
-        LogStore, MAX_LEASE_TTL, MAX_TTL, MemoryStore, OpenedStore, Position, Precondition, ReadLimits,
-        SealKey, Store, StoreError, StoreFuture, StoreKeyLocation, StoreRecord, Version, open, open_lazily,
-        open_unusable, open_with_key,
+        AppendOptions, DecryptError, Durability, EncryptedStore, Key, Lease, Lock, LockHolder, LogEntry,
+        LogName, LogSlice, LogStore, MAX_LEASE_TTL, MAX_TTL, MemoryStore, OpenedStore, Position,
+        Precondition, ReadLimits, SealKey, Store, StoreError, StoreFuture, StoreKeyLocation, StoreRecord,
+        Version, open, open_lazily, open_unusable, open_with_key,
     };
 }
 

@@ -45,13 +45,16 @@ pub(crate) enum RefreshState {
     Store(Arc<AuthError>),
 }
 
-#[expect(dead_code, reason = "nobody reads it in this build")]
-pub(crate) struct RefusedRequest {
-    pub(crate) status: u16,
-    pub(crate) challenges: Vec<String>,
-    pub(crate) generation: u64,
-    pub(crate) operation: String,
-    pub(crate) background: bool,
+pub(crate) struct RefusedRequest;
+
+impl RefusedRequest {
+    pub(crate) fn new(_status: u16, _challenges: Vec<String>, _generation: u64, _operation: &str) -> Self {
+        Self
+    }
+
+    pub(crate) fn in_background(self) -> Self {
+        self
+    }
 }
 
 /// A value that changes; there is none in this build.

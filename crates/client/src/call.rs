@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 use crate::client::Client;
 use crate::connection::{CallMeter, CallOptions, CallRequest};
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::{EventReceiver, EventSender, Received, channel};
+use crate::events::{EventReceiver, EventSender, ReceiveOutcome, channel};
 use crate::handler::Handler;
 use crate::report::{CallReport, Outcome, ToolResult};
 
@@ -324,10 +324,10 @@ impl Stream for ProgressStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
         loop {
             match ready!(self.0.poll_receive(cx)) {
-                Received::Value(progress) => return Poll::Ready(Some(progress)),
+                ReceiveOutcome::Value(progress) => return Poll::Ready(Some(progress)),
                 // Newer progress makes up for what was missed.
-                Received::Missed(_) => {}
-                Received::Closed => return Poll::Ready(None),
+                ReceiveOutcome::Missed(_) => {}
+                ReceiveOutcome::Closed => return Poll::Ready(None),
             }
         }
     }

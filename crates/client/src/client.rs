@@ -1,4 +1,4 @@
-//! [`Client`], the handle of one connection, and its [`Builder`].
+//! [`Client`], the handle of one connection, and its [`ClientBuilder`].
 
 mod start;
 
@@ -21,10 +21,9 @@ use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{self, Auth};
+use crate::auth::Auth;
 use crate::connection::{
-    AttachedStreams, CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, PromptClock,
-    Target, Tracer,
+    AttachedStreams, CallMeter, CallOptions, Connection, DEFAULT_LIST_CHANGE_DELAY, LiveLink, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -57,7 +56,7 @@ struct Inner {
 }
 
 /// Configures and opens a connection.
-pub struct Builder {
+pub struct ClientBuilder {
     /// The server, or why it cannot be used.
     server: Result<Server>,
     client_info: Json,
@@ -91,12 +90,12 @@ impl Client {
     /// Returns a builder, for a connection with a handler or other settings.
     /// A value of the server that cannot be used, such as a malformed URL, is an error when the
     /// connection is opened.
-    pub fn builder(server: impl IntoServer) -> Builder {
+    pub fn builder(server: impl IntoServer) -> ClientBuilder {
         let (name, server) = server.into_parts();
         let invalid = |error: bowline_config::InvalidValue| {
             Error::new(ErrorKind::Usage(error.to_string()), &Arc::from(name), CONNECT)
         };
-        Builder {
+        ClientBuilder {
             server: server.map_err(invalid),
             client_info: client_info("bowline", env!("CARGO_PKG_VERSION")),
             handler: Arc::new(NoHandler),
@@ -213,7 +212,7 @@ impl Client {
     /// change, and emits what changed as an [`Event`]. Otherwise a list is compared only when a
     /// caller fetches it again.
     ///
-    /// After an announcement it is fetched with a short delay; see [`Builder::list_change_delay`].
+    /// After an announcement it is fetched with a short delay; see [`ClientBuilder::list_change_delay`].
     ///
     /// Must be called within a tokio runtime.
     pub fn track_tools(&self) {
@@ -275,7 +274,7 @@ impl Client {
 
     /// The state of the connection, now and whenever it changes.
     pub fn status(&self) -> StatusWatch {
-        StatusWatch::new(self.connection().links.status())
+        self.connection().links.watch_status()
     }
 
     /// Statistics of the connection.
@@ -292,7 +291,7 @@ impl Client {
     }
 
     /// Closes the connection without ending the session, so that the server keeps its state.
-    /// Returns what [`Builder::resume`] needs; `None` if there is no session that could be resumed.
+    /// Returns what [`ClientBuilder::resume`] needs; `None` if there is no session that could be resumed.
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn leave(&self) -> Option<SavedSession> {
@@ -318,14 +317,14 @@ impl Client {
     /// `Ok` means that everything is stored, or that there is no login. Dropping the future does
     /// not stop the refresh, and new ones stay prevented.
     #[cfg(feature = "auth")]
-    pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
+    pub async fn settle_login(&self) -> std::result::Result<(), crate::auth::AuthError> {
         self.connection().login.settle().await
     }
 
     /// The login identity used with this server; `None` if it needs no login or none was
     /// configured.
     #[cfg(feature = "auth")]
-    pub fn identity(&self) -> Option<&auth::Identity> {
+    pub fn identity(&self) -> Option<&crate::auth::Identity> {
         self.connection().login.identity()
     }
 
@@ -358,7 +357,7 @@ impl Client {
     }
 }
 
-impl Builder {
+impl ClientBuilder {
     /// Sets the name and version that the host declares to servers.
     #[must_use]
     pub fn client_info(mut self, name: &str, version: &str) -> Self {
@@ -392,7 +391,7 @@ impl Builder {
     }
 
     /// Disables the cache for negotiation outcomes: each connection tries the modern era first, or
-    /// the one set with [`Builder::begin_with`].
+    /// the one set with [`ClientBuilder::begin_with`].
     #[must_use]
     pub fn without_negotiation_cache(mut self) -> Self {
         self.cache = CacheChoice::Off;
@@ -533,15 +532,17 @@ impl Builder {
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
-        let server = self.server.as_ref().map_err(Clone::clone)?;
-        let asking = Arc::new(PromptClock::default());
-        let auth = match &self.auth {
-            Some(auth) => auth.identity_with_clock(server, &asking),
-            None => auth::identity_without_person(server),
-        };
-        let target = Target::for_server(server, &self.via, auth.as_ref())
-            .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*server.name), CONNECT))?;
-        self.start(target, auth, asking)
+        Ok(self.create_client()?.begin())
+    }
+
+    /// Starts connecting like [`open`](Self::open), and returns the events from the first one on. A later call of
+    /// [`Client::events`] misses those that were sent before it.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn open_with_events(self) -> Result<(Client, EventReceiver<Event>)> {
+        let client = self.create_client()?;
+        let events = client.events();
+        Ok((client.begin(), events))
     }
 
     /// Connects over two byte streams that carry one JSON-RPC message per line, such as the halves
@@ -563,7 +564,8 @@ impl Builder {
         let streams = pipe(Box::pin(reader), Box::pin(writer), limit);
         // The configured command or URL does not identify the server behind the streams.
         self.without_negotiation_cache()
-            .start(Target::Io(Some(streams)), None, Arc::default())?
+            .create_client_for(Target::Io(Some(streams)), None, Arc::default())?
+            .begin()
             .ready_or_close()
             .await
     }

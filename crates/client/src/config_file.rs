@@ -1,19 +1,4 @@
-//! Reads configuration files: one that is named, or those that the command finds.
-//!
-//! ```no_run
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use bowline::host::Host;
-//! use bowline::{Registry, config_file};
-//!
-//! let config = config_file::discover()?;
-//! for note in &config.notes {
-//!     eprintln!("{note}");
-//! }
-//! let registry = Registry::builder().handler(Host::from_config(&config)?).open(&config);
-//! # registry.close().await;
-//! # Ok(())
-//! # }
-//! ```
+//! [`LoadConfig`]: reads configuration files: one that is named, or those that the command finds.
 
 use std::path::Path;
 
@@ -21,6 +6,55 @@ use bowline_config::{Config, Environment, Errors, Source, parse};
 use bowline_settings::{Layers, SettingsError, read_small_file};
 
 pub use bowline_settings::ProcessEnvironment;
+
+/// Reads a [`Config`] from files: `Config::load` one that is named, `Config::discover` those that
+/// the command finds. Only `Config` implements it.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use bowline::host::Host;
+/// use bowline::{Config, LoadConfig, Registry};
+///
+/// let config = Config::discover()?;
+/// for note in &config.notes {
+///     eprintln!("{note}");
+/// }
+/// let registry = Registry::builder().handler(Host::from_config(&config)?).open(&config);
+/// # registry.close().await;
+/// # Ok(())
+/// # }
+/// ```
+pub trait LoadConfig: sealed::Sealed + Sized {
+    /// Reads one configuration file: TOML as the command has it, or the `mcpServers` JSON of other
+    /// hosts. Placeholders are filled from the environment of this process.
+    ///
+    /// Reading it is trusting it: connecting to its servers runs its commands.
+    ///
+    /// A server's `timeout` in the file is the idle limit of a call
+    /// ([`CallOptions::idle_timeout`](crate::CallOptions::idle_timeout)), and its `max_timeout` the
+    /// total one ([`CallOptions::timeout`](crate::CallOptions::timeout)).
+    fn load(path: impl AsRef<Path>) -> Result<Self, ConfigFileError> {
+        Self::load_with(path, &ProcessEnvironment::read())
+    }
+
+    /// [`LoadConfig::load`] with another environment, such as one whose variables a test sets.
+    fn load_with(path: impl AsRef<Path>, env: &dyn Environment) -> Result<Self, ConfigFileError>;
+
+    /// Finds and reads the configuration that the command would use here: the file that
+    /// `BOWLINE_CONFIG` names, or else the user's file and over it the project's: the nearest
+    /// `.mcp.json` and over that the nearest `bowline.toml`, in the current folder or one above. No
+    /// file is an empty configuration.
+    ///
+    /// A project's file is used only if the user trusts exactly its content (`bowline trust`).
+    /// Otherwise nothing of it has any effect, and [`Config::notes`] names it with the reason.
+    fn discover() -> Result<Self, ConfigFileError> {
+        Self::discover_with(&ProcessEnvironment::read())
+    }
+
+    /// [`LoadConfig::discover`] with another environment. The current folder is that of this
+    /// process.
+    fn discover_with(env: &dyn Environment) -> Result<Self, ConfigFileError>;
+}
 
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,46 +68,33 @@ pub enum ConfigFileError {
     Invalid(#[from] Errors),
 }
 
-/// Reads one configuration file: TOML as the command has it, or the `mcpServers` JSON of other
-/// hosts. Placeholders are filled from the environment of this process.
-///
-/// Reading it is trusting it: connecting to its servers runs its commands.
-pub fn load(path: impl AsRef<Path>) -> Result<Config, ConfigFileError> {
-    load_with(path.as_ref(), &ProcessEnvironment::read())
-}
+impl LoadConfig for Config {
+    fn load_with(path: impl AsRef<Path>, env: &dyn Environment) -> Result<Self, ConfigFileError> {
+        let path = path.as_ref();
+        let text = read_small_file(path)
+            .map_err(|why| ConfigFileError::Unreadable(format!("cannot use {}: {why}", path.display())))?;
+        Ok(parse(&Source::new(path, text), env)?)
+    }
 
-/// [`load`] with another environment, such as one whose variables a test sets.
-pub fn load_with(path: &Path, env: &dyn Environment) -> Result<Config, ConfigFileError> {
-    let text = read_small_file(path)
-        .map_err(|why| ConfigFileError::Unreadable(format!("cannot use {}: {why}", path.display())))?;
-    Ok(parse(&Source::new(path, text), env)?)
-}
-
-/// Finds and reads the configuration that the command would use here: the file that
-/// `BOWLINE_CONFIG` names, or else the user's file and over it the project's: the nearest `.mcp.json`
-/// and over that the nearest `bowline.toml`, in the current folder or one above. No file is an empty
-/// configuration.
-///
-/// A project's file is used only if the user trusts exactly its content (`bowline trust`).
-/// Otherwise nothing of it has any effect, and [`Config::notes`] names it with the reason.
-pub fn discover() -> Result<Config, ConfigFileError> {
-    discover_with(&ProcessEnvironment::read())
-}
-
-/// [`discover`] with another environment. The current folder is that of this process.
-pub fn discover_with(env: &dyn Environment) -> Result<Config, ConfigFileError> {
-    let (config, errors) = Layers::discover(env)?.into_config();
-    match errors {
-        None => Ok(config),
-        Some(errors) => Err(errors.into()),
+    fn discover_with(env: &dyn Environment) -> Result<Self, ConfigFileError> {
+        let (config, errors) = Layers::discover(env).map_err(unreadable)?.into_config();
+        match errors {
+            None => Ok(config),
+            Some(errors) => Err(errors.into()),
+        }
     }
 }
 
-impl From<SettingsError> for ConfigFileError {
-    fn from(error: SettingsError) -> Self {
-        Self::Unreadable(match error.hint {
-            Some(hint) => format!("{}; {hint}", error.message),
-            None => error.message,
-        })
-    }
+// No `From`: the type of the error is no part of the public interface.
+fn unreadable(error: SettingsError) -> ConfigFileError {
+    ConfigFileError::Unreadable(match error.hint {
+        Some(hint) => format!("{}; {hint}", error.message),
+        None => error.message,
+    })
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for bowline_config::Config {}
 }

@@ -28,7 +28,7 @@ use bowline_proto::client::session::TransportKind;
 
 use background::BackgroundTasks;
 pub(crate) use call::tasks::{TaskDropPolicy, TaskWait, poll_options};
-pub(crate) use call::{CallMeter, CallRequest, CallScope, describe_request, tool_name};
+pub(crate) use call::{AuditLog, CallMeter, CallRequest, CallScope, describe_request, tool_name};
 pub(crate) use driver::{ConnectionSetup, Driver};
 use engine::Engine;
 use events::ConnectionEvents;

@@ -11,9 +11,9 @@ use bowline_proto::client::session::Announcement;
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::{Json, method as name};
 
-use crate::report::CallEnded;
+use crate::report::CallRecord;
 
-pub(crate) use channel::Received;
+pub(crate) use channel::ReceiveOutcome;
 pub use channel::{EventItem, EventReceiver, EventSender, channel};
 
 /// An event of a connection.
@@ -26,10 +26,10 @@ pub enum Event {
     Connection(ConnectionEvent),
     /// A list was fetched again and differs from the previous one. A tracked list is fetched a
     /// moment after the server announced a change; see
-    /// [`Builder::list_change_delay`](crate::Builder::list_change_delay).
+    /// [`ClientBuilder::list_change_delay`](crate::ClientBuilder::list_change_delay).
     ListChanged(Arc<ListChange>),
     /// A request ended; see [`Client::report_calls`](crate::Client::report_calls).
-    CallEnded(Arc<CallEnded>),
+    CallEnded(Arc<CallRecord>),
     /// The process of the server wrote a line to stderr; see
     /// [`Client::report_stderr`](crate::Client::report_stderr).
     Stderr(Arc<StderrLine>),
@@ -69,12 +69,15 @@ pub struct ListChange {
 
 /// One of the server's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 #[non_exhaustive]
 pub enum ListKind {
+    /// The tools.
     Tools,
+    /// The prompts.
     Prompts,
+    /// The resources.
     Resources,
+    /// The resource templates.
     Templates,
 }
 
@@ -159,8 +162,20 @@ impl EventItem for Event {
 // === impl ListChange ===
 
 impl ListChange {
+    /// Creates a change of no elements, for the unit test of a host. Its fields can be set.
+    pub fn new(list: ListKind) -> Self {
+        Self { list, added: Vec::new(), removed: Vec::new(), changed: Vec::new() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+impl StderrLine {
+    /// Creates a line before which none was left out, for the unit test of a host.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self { text: text.into(), skipped: 0 }
     }
 }
 
@@ -213,7 +228,13 @@ impl Notification {
 // === impl ConnectionEvent ===
 
 impl ConnectionEvent {
-    pub(crate) fn new(server: &Arc<str>, attempt: u32, announcement: Announcement) -> Self {
+    /// Creates an event that happens now, without a cause, for the unit test of a host. Its fields can
+    /// be set.
+    pub fn new(server: impl Into<Arc<str>>, kind: ConnectionEventKind) -> Self {
+        Self { kind, server: server.into(), at: SystemTime::now(), cause: None, attempt: 0, outage: None }
+    }
+
+    pub(crate) fn from_announcement(server: &Arc<str>, attempt: u32, announcement: Announcement) -> Self {
         let (turn, cause, outage) = match announcement {
             Announcement::Connected => (ConnectionEventKind::Connected, None, None),
             Announcement::Disconnected(fault) => (ConnectionEventKind::Disconnected, Some(fault), None),

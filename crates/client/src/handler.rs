@@ -99,6 +99,7 @@ pub trait Handler: Send + Sync + 'static {
 
 /// How a call continues that is blocked on URL elicitations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UrlElicitationOutcome {
     /// The person is done: send the request again.
     Retry,

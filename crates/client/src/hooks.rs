@@ -139,7 +139,7 @@ async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
                 log_run(&server, &notice, &shown.to_string_lossy(), run.run().await);
             }
         }
-        HookAction::Webhook { url, headers } => {
+        HookAction::Webhook { url, headers, .. } => {
             // The path and query of a webhook URL are often secret.
             let shown = url.origin().ascii_serialization();
             let webhook = match Webhook::new(url, headers, hook.timeout) {

@@ -22,7 +22,6 @@
 mod closures;
 mod elicit;
 pub(crate) mod fair_queue;
-#[cfg(feature = "sampling")]
 mod from_config;
 mod pending_urls;
 mod question_queue;
@@ -41,8 +40,8 @@ use std::time::Duration;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, RpcError, code, method};
 
+pub use bowline_proto::form::{FormError, check_field, check_form, fill_defaults, parse_field};
 pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, UrlRequest};
-#[cfg(feature = "sampling")]
 pub use from_config::HostConfigError;
 pub use question_queue::QuestionLimits;
 pub use roots::{Root, RootError, Roots};

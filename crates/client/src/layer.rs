@@ -23,24 +23,120 @@ use crate::report::CallReport;
 ///   the restoration of a session. Neither are notifications.
 /// - The time limits of a call begin after the layers, so a layer may ask a person.
 ///
+/// # Approval
+/// A layer that asks a person before a tool is called:
+///
 /// ```
-/// use bowline::{Layer, LayerFuture, OutgoingRequest, Refusal};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn is_approved(tool: &str) -> bool { !tool.starts_with("delete") }
+/// # let fake = bowline_test::FakeServer::new().tool("delete_all", |_| "gone").serve_http().await?;
+/// # let url = fake.url();
+/// use bowline::{Client, Layer, LayerFuture, Outcome, OutgoingRequest, Refusal, Server};
 ///
-/// /// Refuses every tool that deletes.
-/// struct NoDeletion;
+/// struct Approval;
 ///
-/// impl Layer for NoDeletion {
+/// impl Layer for Approval {
+///     fn observes(&self, method: &str) -> bool {
+///         method == "tools/call"
+///     }
+///
 ///     fn on_request<'a>(&'a self, request: &'a mut OutgoingRequest) -> LayerFuture<'a> {
 ///         Box::pin(async move {
 ///             match request.tool() {
-///                 Some(tool) if tool.starts_with("delete") => Err(Refusal::new("nothing is deleted here")),
-///                 _ => Ok(()),
+///                 Some(tool) if is_approved(tool).await => Ok(()),
+///                 _ => Err(Refusal::new("the user refused")),
 ///             }
 ///         })
 ///     }
 /// }
+///
+/// let client = Client::builder(Server::http("files", url)).layer(Approval).connect().await?;
+/// let refused = client.call_tool("delete_all", &()).await.unwrap_err();
+/// assert_eq!(refused.report().map(|report| report.outcome), Some(Outcome::Declined));
+/// # fake.assert_called("delete_all", 0);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Redaction
+/// A layer that removes a member of every tool's arguments:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let fake = bowline_test::FakeServer::new()
+/// #     .tool("echo", |args| args.to_string())
+/// #     .serve_http()
+/// #     .await?;
+/// # let url = fake.url();
+/// use bowline::{Client, Json, Layer, LayerFuture, OutgoingRequest, Server};
+/// use serde_json::{Value, json};
+///
+/// struct Redaction;
+///
+/// impl Layer for Redaction {
+///     fn on_request<'a>(&'a self, request: &'a mut OutgoingRequest) -> LayerFuture<'a> {
+///         Box::pin(async move {
+///             let params = request.params().and_then(|params| params.decode::<Value>().ok());
+///             if let Some(mut params) = params
+///                 && let Some(arguments) = params.get_mut("arguments").and_then(Value::as_object_mut)
+///                 && arguments.remove("email").is_some()
+///             {
+///                 request.set_params(Json::encode(&params).expect("an object"));
+///             }
+///             Ok(())
+///         })
+///     }
+/// }
+///
+/// let client = Client::builder(Server::http("mail", url)).layer(Redaction).connect().await?;
+/// let echoed = client.call_tool("echo", &json!({ "email": "a@b.example", "id": 7 })).await?;
+/// assert_eq!(echoed.text(), r#"{"id":7}"#);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Metrics
+/// A layer that counts attempts. The type of a counter is up to the host:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let fake = bowline_test::FakeServer::new().tool("echo", |_| "echo").serve_http().await?;
+/// # let url = fake.url();
+/// use std::collections::BTreeMap;
+/// use std::sync::{Arc, Mutex};
+///
+/// use bowline::{CallReport, Client, Layer, OutgoingRequest, Server};
+///
+/// /// Number of attempts, by method and outcome.
+/// #[derive(Clone, Default)]
+/// struct Metrics(Arc<Mutex<BTreeMap<(String, &'static str), u32>>>);
+///
+/// impl Layer for Metrics {
+///     fn on_end(&self, request: &OutgoingRequest, report: &CallReport) {
+///         let key = (request.method().to_owned(), report.outcome.as_str());
+///         *self.0.lock().unwrap().entry(key).or_default() += report.attempts;
+///     }
+/// }
+///
+/// let metrics = Metrics::default();
+/// let client = Client::builder(Server::http("echo", url)).layer(metrics.clone()).connect().await?;
+/// client.call_tool("echo", &()).await?;
+/// assert_eq!(metrics.0.lock().unwrap()[&("tools/call".to_owned(), "done")], 1);
+/// # Ok(())
+/// # }
 /// ```
 pub trait Layer: Send + Sync + 'static {
+    /// Whether the layer sees requests of this method. A layer that returns false costs nothing for
+    /// that call, and neither [`Layer::on_request`] nor [`Layer::on_end`] is called for it. It is
+    /// called at the start of each call, so it must be fast and give the same answer twice in a row.
+    fn observes(&self, method: &str) -> bool {
+        let _ = method;
+        true
+    }
+
     /// Called before a request is sent. An error refuses it: nothing is sent, and the call ends with
     /// [`ErrorKind::LayerRefused`](crate::ErrorKind::LayerRefused).
     ///
@@ -103,7 +199,12 @@ impl fmt::Display for Refusal {
 // === impl OutgoingRequest ===
 
 impl OutgoingRequest {
-    pub(crate) fn new(server: &Arc<str>, method: &str, params: Option<&Json>) -> Self {
+    /// Creates a request, for the unit test of a layer. The params are an object, if there are any.
+    pub fn new(server: &str, method: &str, params: Option<Json>) -> Self {
+        Self::for_call(&Arc::from(server), method, params.as_ref())
+    }
+
+    pub(crate) fn for_call(server: &Arc<str>, method: &str, params: Option<&Json>) -> Self {
         Self {
             server: Arc::clone(server),
             method: method.into(),

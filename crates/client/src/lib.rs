@@ -84,7 +84,7 @@
 //!
 //! let docs = Server::http("docs", url).build()?;
 //! let down = Server::http("down", "http://127.0.0.1:9/mcp").build()?;
-//! // `config_file::discover` gives a host the servers that its user configured.
+//! // `Config::discover` gives a host the servers that its user configured.
 //! let registry = Registry::open([docs, down]);
 //! registry.settled().await;
 //! let statuses = registry.statuses();
@@ -183,6 +183,25 @@
 //! # }
 //! ```
 //!
+//! # Tracing
+//!
+//! For `tracing` there is one span for each request of a caller. Nothing is built for it unless a
+//! subscriber wants it. These names are stable:
+//!
+//! | what | value |
+//! |---|---|
+//! | name, target, level | `mcp.request`, `bowline`, `INFO` |
+//! | `mcp.method.name` | the method, such as `tools/call` |
+//! | `mcp.server.name` | the configured name of the server |
+//! | `mcp.protocol.version` | the revision of the connection, if there is one when the request ends |
+//! | `gen_ai.tool.name` | the tool, for `tools/call`; recorded again if a layer chose another one |
+//! | `bowline.outcome` | the outcome as [`Outcome::as_str`] has it |
+//! | `bowline.attempts` | how often the request was sent |
+//! | `error.type` | only if it did not succeed: `tool_error`, the code of the server's error, the kind of the fault ([`Cause::kind`]), `declined` or `abandoned` |
+//!
+//! Tool calls are also logged in one line each, with the target `bowline::calls` at level `INFO`, by a
+//! [`Layer`] of the library. Arguments and results appear in neither.
+//!
 //! # Features
 //!
 //! | feature | default | what it adds |
@@ -228,7 +247,7 @@ mod client;
 mod client_capabilities;
 mod clock;
 #[cfg(feature = "config")]
-pub mod config_file;
+mod config_file;
 mod connection;
 mod error;
 mod events;
@@ -270,13 +289,14 @@ pub use bowline_proto::wire::{Defect, Id, Json, RpcError};
 
 /// The settings of servers, logins, sampling and hooks.
 pub mod config {
+    #[cfg(feature = "config")]
+    pub use crate::config_file::{ConfigFileError, ProcessEnvironment};
     pub use bowline_config::{
-        AppSettings, AuthSettings, ClientSettings, Config, Diff, Dpop, ElicitationPolicy, Exposure, Grant,
-        HeadersCommand, Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue,
-        KeyLocation, OAuthResource, Program, Protocol, Redirect, ResourceIndicator, RootCloseness,
-        RootFolder, Sampling, SamplingApi, SamplingPolicy, Secret, ServeLimits, ServeRate, ServeSettings,
-        Server, Share, SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth,
-        TokenSource, ToolPattern, Transport, View,
+        AppSettings, AuthSettings, ClientSettings, Diff, Dpop, ElicitationPolicy, Exposure, Grant,
+        HeadersCommand, Hook, HookAction, HookEvent, Http, Idp, InvalidValue, KeyLocation, OAuthResource,
+        Program, Protocol, Redirect, ResourceIndicator, RootCloseness, RootFolder, Sampling, SamplingApi,
+        SamplingPolicy, Secret, ServeLimits, ServeRate, ServeSettings, Share, SigningKey, StoreBackend,
+        StoreConfig, Timeouts, Tls, TokenAuth, TokenSource, ToolPattern, Transport, View,
     };
     #[cfg(feature = "config")]
     pub use bowline_config::{
@@ -302,7 +322,27 @@ pub mod types {
         SamplingResult, SkillDescriptor, SkillFile, SkillFiles, Task, TaskDialect, TaskStatus, TaskSupport,
         TextContent, Tool, ToolAnnotations, ToolChoice, TurnError, UrlElicitation, ViewError,
     };
-    pub use bowline_proto::wire::{code, method};
+
+    /// The error codes of JSON-RPC and of the protocol.
+    pub mod code {
+        pub use bowline_proto::wire::code::{
+            HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+            MISSING_CLIENT_CAPABILITY, PARSE_ERROR, RESOURCE_NOT_FOUND, UNSUPPORTED_VERSION,
+            URL_ELICITATION_REQUIRED, USER_REJECTED,
+        };
+    }
+
+    /// The names of requests and notifications.
+    pub mod method {
+        pub use bowline_proto::wire::method::{
+            CANCELLED, COMPLETE, DISCOVER, ELICIT, ELICIT_COMPLETE, INITIALIZE, INITIALIZED, LISTEN,
+            LISTEN_ACKNOWLEDGED, LOG, PING, PROGRESS, PROMPTS_CHANGED, PROMPTS_GET, PROMPTS_LIST,
+            RESOURCE_UPDATED, RESOURCES_CHANGED, RESOURCES_LIST, RESOURCES_READ, RESOURCES_SUBSCRIBE,
+            RESOURCES_UNSUBSCRIBE, ROOTS_CHANGED, ROOTS_LIST, SAMPLING, SET_LEVEL, SKILLS_GET, SKILLS_LIST,
+            TASK, TASK_STATUS, TASKS_CANCEL, TASKS_GET, TASKS_LIST, TASKS_RESULT, TASKS_UPDATE,
+            TEMPLATES_LIST, TOOLS_CALL, TOOLS_CHANGED, TOOLS_LIST,
+        };
+    }
 }
 
 #[cfg(feature = "stdio")]
@@ -314,7 +354,9 @@ pub mod processes {
 pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};
 pub use bowline_proto::trace::TraceContext;
 pub use call::{Call, CallBuilder, ProgressStream};
-pub use client::{Builder, Client};
+pub use client::{Client, ClientBuilder};
+#[cfg(feature = "config")]
+pub use config_file::LoadConfig;
 pub use connection::{CallOptions, List};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
@@ -327,7 +369,7 @@ pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrRes
 pub use handler::{Handler, HandlerResult, NoHandler, RootChanges, ServerRequest, UrlElicitationOutcome};
 pub use layer::{Layer, LayerFuture, OutgoingRequest, Refusal};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
-pub use report::{CallEnded, CallReport, Outcome, ToolResult};
+pub use report::{CallRecord, CallReport, Outcome, ToolResult};
 pub use saved_session::SavedSession;
 pub use status::{Health, StatusWatch};
 

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::slot::Slot;
-use crate::client::{Builder, Client};
+use crate::client::{Client, ClientBuilder};
 use crate::events::{Event, EventItem, EventReceiver, EventSender};
 use crate::handler::Handler;
 use crate::layer::Layer;
@@ -64,6 +64,13 @@ pub struct ServerEvent {
     pub server: Arc<str>,
     /// What happened.
     pub event: Event,
+}
+
+impl ServerEvent {
+    /// Creates an event of the server of this name, for the unit test of a host.
+    pub fn new(server: impl Into<Arc<str>>, event: Event) -> Self {
+        Self { server: server.into(), event }
+    }
 }
 
 /// The status of one of many servers.
@@ -133,7 +140,7 @@ struct RegistryContext {
     stop: CancellationToken,
 }
 
-type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
+type ClientFactory = dyn Fn(Server) -> ClientBuilder + Send + Sync;
 
 // === impl Registry ===
 
@@ -275,7 +282,10 @@ impl RegistryBuilder {
     /// Sets how the client of each server is built, such as with logins. It must not use the
     /// registry.
     #[must_use]
-    pub fn client_builder(mut self, connect: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
+    pub fn client_builder(
+        mut self,
+        connect: impl Fn(Server) -> ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.client_factory = Box::new(connect);
         self
     }

@@ -55,10 +55,10 @@ pub struct ToolResult {
     pub report: CallReport,
 }
 
-/// A request that ended; see [`Client::report_calls`](crate::Client::report_calls).
+/// The record of a request that ended; see [`Client::report_calls`](crate::Client::report_calls).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct CallEnded {
+pub struct CallRecord {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// The method.
@@ -86,9 +86,34 @@ impl Outcome {
     }
 }
 
+// === impl CallReport ===
+
+impl CallReport {
+    /// Creates a report with this outcome and without attempts, waits and recoveries, for the unit
+    /// test of a host. Its fields can be set.
+    pub const fn new(outcome: Outcome) -> Self {
+        Self { outcome, attempts: 0, waited: Duration::ZERO, recoveries: 0, duration: Duration::ZERO }
+    }
+}
+
+// === impl CallRecord ===
+
+impl CallRecord {
+    /// Creates the record of a request that called no tool, for the unit test of a host. Its fields
+    /// can be set.
+    pub fn new(server: impl Into<Arc<str>>, method: impl Into<Box<str>>, report: CallReport) -> Self {
+        Self { server: server.into(), method: method.into(), tool: None, report }
+    }
+}
+
 // === impl ToolResult ===
 
 impl ToolResult {
+    /// Joins a result and the report of its call, for the unit test of a host.
+    pub fn new(result: CallToolResult, report: CallReport) -> Self {
+        Self { result, report }
+    }
+
     /// Returns the result without the report.
     pub fn into_result(self) -> CallToolResult {
         self.result

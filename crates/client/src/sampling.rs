@@ -112,9 +112,9 @@ impl Provider {
 
     async fn handle_request(&self, mut asked: SampleRequest) -> Result<SamplingResult, SamplingRefusal> {
         let approver = match (self.policy(&asked.server), self.approver.as_deref()) {
-            (SamplingPolicy::Deny, _) | (SamplingPolicy::Ask, None) => return Err(SamplingRefusal::Declined),
             (SamplingPolicy::Ask, Some(approver)) => Some(approver),
             (SamplingPolicy::Allow, _) => None,
+            _ => return Err(SamplingRefusal::Declined),
         };
         self.meter.check_tool_rounds(&asked.request)?;
         let _open = self.meter.admit(&asked.server)?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
@@ -26,7 +27,7 @@ pub struct Health {
     pub attempt: u32,
     /// The last fault and its time. Kept after the recovery.
     pub last_fault: Option<(SystemTime, Fault)>,
-    /// Number of lines on the stdout of the server's process that were no messages. They are
+    /// Number of lines of non-MCP output on the stdout of the server's process. They are
     /// skipped.
     pub stray_lines: u64,
     /// Number of lines that the server's process wrote to stderr.
@@ -37,12 +38,17 @@ pub struct Health {
 
 /// Watches the state of a connection. It does not keep the connection alive.
 ///
+/// While one exists, an idle server is probed every `keepalive_interval` and whenever it closes a connection, also
+/// over HTTP without a session, so that its end is noticed without a call.
+///
 /// As a [`Stream`] it yields each state that it has not returned yet, and ends after
 /// [`Status::Closed`]. Only the newest state is kept, so a slow reader skips those in between.
 pub struct StatusWatch {
     receiver: watch::Receiver<Status>,
     /// Set while the stream waits for a change.
     waiting: Option<WatchChanges<Status>>,
+    /// Counted by the connection.
+    presence: Arc<()>,
 }
 
 /// A stream with an item for each change of a value. Changes that come faster than they are taken
@@ -59,13 +65,13 @@ type ChangeFuture<T> = Pin<Box<dyn Future<Output = Option<watch::Receiver<T>>> +
 // === impl StatusWatch ===
 
 impl StatusWatch {
-    pub(crate) fn new(receiver: watch::Receiver<Status>) -> Self {
-        Self { receiver, waiting: None }
+    pub(crate) fn new(receiver: watch::Receiver<Status>, presence: Arc<()>) -> Self {
+        Self { receiver, waiting: None, presence }
     }
 
     /// A watch of a connection that never existed.
     pub(crate) fn closed() -> Self {
-        Self::new(watch::channel(Status::Closed).1)
+        Self::new(watch::channel(Status::Closed).1, Arc::default())
     }
 
     /// The state now.
@@ -105,7 +111,7 @@ impl StatusWatch {
 
 impl Clone for StatusWatch {
     fn clone(&self) -> Self {
-        Self::new(self.receiver.clone())
+        Self::new(self.receiver.clone(), Arc::clone(&self.presence))
     }
 }
 
@@ -189,7 +195,7 @@ mod tests {
     #[tokio::test]
     async fn watch_returns_each_new_status_once_and_ends_with_the_connection() {
         let (sender, receiver) = watch::channel(Status::Idle);
-        let mut watch = StatusWatch::new(receiver);
+        let mut watch = StatusWatch::new(receiver, Arc::default());
         let mut stream = watch.clone();
         assert_eq!(watch.current(), Status::Idle);
         for status in [Status::Connecting, Status::Closed] {
@@ -206,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_stream_is_woken_by_a_change() {
         let (sender, receiver) = watch::channel(Status::Idle);
-        let mut watch = StatusWatch::new(receiver);
+        let mut watch = StatusWatch::new(receiver, Arc::default());
         let mut next = Box::pin(StreamExt::next(&mut watch));
         assert!(futures_util::poll!(&mut next).is_pending());
         sender.send_replace(Status::Connecting);

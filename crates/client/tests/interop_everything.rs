@@ -280,6 +280,7 @@ async fn all_kinds_of_content_arrive(everything: Everything) {
             ResourceBody::Blob(blob) => {
                 String::from_utf8(BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap()).unwrap()
             }
+            other => panic!("{other:?}"),
         };
         assert!(text.starts_with(&format!("Resource {id}: This is a")), "{text}");
     }

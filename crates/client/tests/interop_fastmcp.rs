@@ -251,7 +251,9 @@ async fn resources_are_read(client: &Client) {
         [("rope://manila", "abaca fiber"), ("rope://picture", "AAEC"), ("rope://length/7", "7 m of rope")]
     {
         let resource = client.read_resource(uri).await.unwrap();
-        let (ResourceBody::Text(body) | ResourceBody::Blob(body)) = &resource.contents[0].body;
+        let (ResourceBody::Text(body) | ResourceBody::Blob(body)) = &resource.contents[0].body else {
+            panic!("{:?}", resource.contents)
+        };
         assert_eq!(body.get(), expected);
         assert_eq!(matches!(resource.contents[0].body, ResourceBody::Blob(_)), uri == "rope://picture");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::check::{self, InvalidValue};
-use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::secret::{RedactedText, Secret, redacted_debug};
 use crate::words::words;
 
 /// How tokens are obtained for a server that requires a login. By default everything is discovered
@@ -40,6 +40,9 @@ pub struct AuthSettings {
 }
 
 /// How tokens are obtained.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// A person logs in, in a browser; with a code on another device if there is none.
@@ -89,6 +92,9 @@ pub struct SigningKey {
 
 words! {
     /// How a client authenticates at the token endpoint. Its name is the one in metadata.
+    ///
+    /// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+    /// that match it, and no default would be safe there.
     pub enum TokenAuth {
         /// Not at all: a public client.
         None = "none",
@@ -102,6 +108,9 @@ words! {
 }
 
 /// The resource that tokens are requested for.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum ResourceIndicator {
     /// The one in the server's metadata, verbatim; the server's URL if the metadata has none.
@@ -114,6 +123,9 @@ pub enum ResourceIndicator {
 }
 
 /// Where the browser is redirected after a login.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Redirect {
     /// A loopback address on any free port.
@@ -128,6 +140,7 @@ pub enum Redirect {
 
 /// Whether tokens are bound to a key (DPoP).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dpop {
     /// If the server asks for it.
     #[default]
@@ -154,6 +167,7 @@ pub struct Idp {
 
 /// Where an externally issued token comes from. It is read again each time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TokenSource {
     /// A fixed value.
     Value(Secret),
@@ -269,4 +283,4 @@ redacted_debug!(AuthSettings {
     dpop,
 });
 
-redacted_debug!(Program { command, args = Redacted::args(args), env, cwd });
+redacted_debug!(Program { command, args = RedactedText::args(args), env, cwd });

@@ -14,8 +14,8 @@ use crate::view::View;
 
 #[cfg(feature = "files")]
 pub(crate) use auth::{
-    authorize_param, credential, database, is_loopback, issuer, label, metadata_url, private_key, redirect,
-    resource, resource_scope, scope, secure_url, served_resource,
+    authorize_param, credential, database, issuer, label, metadata_url, private_key, redirect, resource,
+    resource_scope, scope, secure_url, served_resource,
 };
 
 /// Why a value cannot be used. The value itself is never part of the message.
@@ -103,7 +103,7 @@ impl fmt::Display for InvalidValue {
             Self::Nul => "contains a NUL character",
             Self::EnvName => "an environment name is not empty and has no `=` and no NUL character",
             Self::HeaderName => "a header name is made of letters, digits and !#$%&'*+-.^_`|~",
-            Self::HeaderValue => "contains a control character, which no header value may",
+            Self::HeaderValue => "contains a control character, which is not allowed in a header value",
             Self::ReservedHeader => "this header is set by the transport and cannot be configured",
             Self::DuplicateHeader => "this header is given twice",
             Self::Url(value) => return write!(f, "not a valid URL: {value}"),
@@ -119,7 +119,7 @@ impl fmt::Display for InvalidValue {
             Self::NotWebhook => "belongs to a hook with `webhook`, and this one has a `command`",
             Self::Model => "the name of the model is empty",
             Self::KeyEnvName => "must be the name of an environment variable, made of letters, digits and `_`",
-            Self::Label => "must not be empty, nor hold a control character",
+            Self::Label => "must not be empty or contain a control character",
             Self::EmptySecret => "is empty",
             Self::Insecure => "must be an https URL, or one on this machine",
             Self::Issuer => "must be the issuer as the authorization server writes it: an https URL without query and fragment",
@@ -128,7 +128,7 @@ impl fmt::Display for InvalidValue {
             Self::Scope => "a scope is made of visible ASCII characters without quotation marks and backslashes",
             Self::Resource => "must be an absolute URI without fragment",
             Self::ServedResource => "must be a URL as hosts write it: https, or on this machine, without query, fragment and credentials",
-            Self::OfflineAccess => "is no scope of a resource: hosts request it from the issuer for themselves",
+            Self::OfflineAccess => "is not a scope of a resource: hosts request it from the issuer themselves",
             Self::ReservedParam => "is set by the login itself",
             Self::PrivateKey => "must be a private key in PEM, and not encrypted",
             Self::Database => "must be a URL that begins with redis://, rediss://, valkey://, valkeys:// or unix://",
@@ -148,8 +148,8 @@ impl InvalidValue {
             ),
             Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
             Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
-            Self::SocketScheme => Some("nothing is encrypted on a socket, and nobody else can read it"),
-            Self::KeyEnvName => Some("the key itself does not belong into a file"),
+            Self::SocketScheme => Some("a socket stays on this machine, so it needs no encryption"),
+            Self::KeyEnvName => Some("write the name of the variable, not the key itself"),
             Self::EmptySecret => Some("is the variable or file that it comes from empty?"),
             Self::MetadataUrl => Some("for example \"https://example.com/mcp-client.json\""),
             Self::Redirect => Some("for example \"http://127.0.0.1:8976/callback\""),

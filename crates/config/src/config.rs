@@ -196,14 +196,14 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 
 /// Tokens are the user's: a project could direct them to a place that its author reads.
 #[cfg(feature = "files")]
-const STORE_NOTE: &str = "not used: a project does not set where logins are stored";
+const STORE_NOTE: &str = "not used: a project cannot set where logins are stored";
 /// A view limits what a host can reach. A project could widen it.
 #[cfg(feature = "files")]
-const VIEWS_NOTE: &str = "not used: a project has no views of the servers";
+const VIEWS_NOTE: &str = "not used: a project cannot define views";
 
 /// A project could let others in, or lift a limit.
 #[cfg(feature = "files")]
-const SERVE_NOTE: &str = "not used: a project does not set who is served, and how";
+const SERVE_NOTE: &str = "not used: a project cannot configure `bowline serve`";
 
 /// Builds the note that a table of a project is ignored.
 #[cfg(feature = "files")]

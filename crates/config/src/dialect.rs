@@ -16,11 +16,11 @@ pub(crate) use auth::own_auth_key;
 pub(crate) use fields::Fields;
 pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
 pub use host_auth::split_plain_command;
-pub(crate) use native::{ServerList, Unread, decode_table};
+pub(crate) use native::{ServerList, UndecodedTable, decode_table};
 pub(crate) use views::{ToolLists, ViewEntry, ViewList};
 
 use crate::raw::{RawFile, RawServer};
-use crate::report::{Located, Location, Report};
+use crate::report::{LocatedValue, Location, Report};
 use crate::source::FileFormat;
 use crate::tree::{Key, Node};
 
@@ -37,7 +37,7 @@ pub(crate) fn read_document(format: FileFormat, root: Node, report: &mut Report<
     match format {
         FileFormat::Toml => native::read_document(root, report),
         FileFormat::Json => {
-            let servers = Located::new(host::read_servers(root, report), Location::root());
+            let servers = LocatedValue::new(host::read_servers(root, report), Location::root());
             RawFile { servers: Some(servers), ..RawFile::default() }
         }
     }

@@ -5,6 +5,7 @@ use crate::words::words;
 words! {
     /// How elicitations are answered. No answer ever contains anything that the person did not say.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum ElicitationPolicy {
         /// The person is asked. If nobody can be asked, the server is told that the person declines.
         #[default]

@@ -17,6 +17,7 @@ pub trait Environment {
 
 /// An environment held in memory. `FixedEnvironment::default()` has no variable and no file.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct FixedEnvironment {
     /// Variables by name.
     pub vars: BTreeMap<String, String>,

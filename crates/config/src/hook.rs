@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::auth::Program;
 use crate::check::{self, InvalidValue};
-use crate::secret::{Redacted, Secret};
+use crate::secret::{RedactedText, Secret};
 use crate::words::words;
 
 /// Something to do when an event happens to a server.
@@ -54,6 +54,7 @@ pub enum HookAction {
     /// A program is started.
     Command(Program),
     /// A request is sent to a URL.
+    #[non_exhaustive]
     Webhook {
         /// The URL: `http` or `https`, no credentials, no fragment.
         url: Url,
@@ -151,7 +152,7 @@ impl fmt::Debug for HookAction {
         match self {
             Self::Command(program) => f.debug_tuple("Command").field(program).finish(),
             Self::Webhook { url, headers } => {
-                let url = Redacted::url(url);
+                let url = RedactedText::url(url);
                 f.debug_struct("Webhook").field("url", &url).field("headers", headers).finish()
             }
         }

@@ -9,7 +9,7 @@ mod reference;
 use serde_json::{Map, Value};
 
 use crate::dialect::Fields;
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::suggest;
 use crate::tree::{self, Node};
 
@@ -52,7 +52,7 @@ pub(crate) trait ValueKind {
     }
 
     /// Reads a value, or reports why it cannot be read.
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>>;
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>>;
 
     fn schema() -> Value;
 }
@@ -131,7 +131,7 @@ pub(crate) fn lines(doc: &[&str]) -> String {
 /// }
 /// ```
 ///
-/// Each field holds `Option<Located<_>>` of what its kind reads.
+/// Each field holds `Option<LocatedValue<_>>` of what its kind reads.
 macro_rules! keys {
     (
         $(#[doc = $about:literal])*
@@ -152,7 +152,7 @@ macro_rules! keys {
         $vis struct $Table {
             $(
                 $(#[doc = $doc])*
-                pub(crate) $field: Option<$crate::report::Located<<$Kind as $crate::keys::ValueKind>::Value>>,
+                pub(crate) $field: Option<$crate::report::LocatedValue<<$Kind as $crate::keys::ValueKind>::Value>>,
             )*
             $($(#[doc = $state_doc])* pub(crate) $state: $State,)?
             /// See [`KeyTable::garbled`](crate::keys::KeyTable::garbled).

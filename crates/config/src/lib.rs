@@ -65,9 +65,11 @@
 //!
 //! # What can grow
 //!
-//! The structs are `#[non_exhaustive]`: they are created by a constructor or `default`, and their
-//! fields are set. The enumerations of settings are not, because they are written far more often than
-//! they are matched, and the code that carries them out has to handle every value.
+//! Structs and enumerations are `#[non_exhaustive]`, because later versions have more settings and
+//! more values of a setting. The exceptions are enumerations of which every value needs code of its
+//! own at many places; their documentation says so. Structs are created by a constructor or `default`, and their fields are
+//! set. Code that carries out a setting must refuse a value that it does not know, or choose what is
+//! safe: never what permits more.
 //!
 //! # Stages
 //!
@@ -100,6 +102,7 @@ mod exposure;
 mod hook;
 #[cfg(feature = "files")]
 mod keys;
+mod loopback;
 #[cfg(feature = "files")]
 mod outline;
 #[cfg(feature = "files")]
@@ -146,6 +149,7 @@ pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, FixedEnvironment};
 pub use exposure::{Exposure, ToolPattern};
 pub use hook::{Hook, HookAction, HookEvent};
+pub use loopback::{is_loopback, is_loopback_host};
 #[cfg(feature = "files")]
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
 #[cfg(feature = "files")]

@@ -9,7 +9,7 @@ use crate::keys::KeyTable;
 use crate::placeholder::Filler;
 use crate::problem::{Errors, Problem, ProblemKind};
 use crate::raw::{RawElicitation, RawFile, RawServe, RawView};
-use crate::report::{Located, Report};
+use crate::report::{LocatedValue, Report};
 use crate::resolve::Resolver;
 use crate::source::Source;
 use crate::tree::{self, Node};
@@ -74,7 +74,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
         // A view with a problem of its own is not missing.
         let known_views = views.iter().map(|(name, _)| name.clone()).collect();
         read_views(views, &mut config, &mut report, filler);
-        let resolve = |resolver: &mut Resolver<'_, '_>, raw: Located<RawServe>| {
+        let resolve = |resolver: &mut Resolver<'_, '_>, raw: LocatedValue<RawServe>| {
             Some(resolver.resolve_serve(raw, &known_views))
         };
         // With a problem in it, nothing of it is used, and whoever serves has to refuse to.
@@ -107,7 +107,7 @@ fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Repor
     } = file;
     let resolver = &mut Resolver { report, filler };
     config.sampling = read_table(sampling, resolver, Resolver::resolve_sampling).unwrap_or_default();
-    let policy = |_: &mut Resolver<'_, '_>, raw: Located<RawElicitation>| Some(raw.value.policy?.value);
+    let policy = |_: &mut Resolver<'_, '_>, raw: LocatedValue<RawElicitation>| Some(raw.value.policy?.value);
     config.elicitation =
         read_table(elicitation, resolver, policy).unwrap_or(Some(ElicitationPolicy::Decline));
     config.roots = read_table(roots, resolver, Resolver::resolve_roots).unwrap_or(Some(Vec::new()));
@@ -123,7 +123,7 @@ fn read_views<'a>(views: Vec<ViewEntry>, config: &mut Config, report: &mut Repor
     let known = config.servers.keys().chain(&config.left_out).cloned().collect();
     let resolver = &mut Resolver { report, filler };
     for (name, table) in views {
-        let resolve = |resolver: &mut Resolver<'_, '_>, raw: Located<RawView>| {
+        let resolve = |resolver: &mut Resolver<'_, '_>, raw: LocatedValue<RawView>| {
             Some(resolver.resolve_view(&name, raw, &known))
         };
         if let Some(Some(view)) = read_table(Some(table), resolver, resolve) {
@@ -136,9 +136,9 @@ fn read_views<'a>(views: Vec<ViewEntry>, config: &mut Config, report: &mut Repor
 /// reported; the inner one is a table that is absent or sets nothing.
 #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
 fn read_table<'r, 'a, T: KeyTable, U>(
-    table: Option<Located<Node>>,
+    table: Option<LocatedValue<Node>>,
     resolver: &mut Resolver<'r, 'a>,
-    resolve: impl FnOnce(&mut Resolver<'r, 'a>, Located<T>) -> Option<U>,
+    resolve: impl FnOnce(&mut Resolver<'r, 'a>, LocatedValue<T>) -> Option<U>,
 ) -> Option<Option<U>> {
     let Some(table) = table else { return Some(None) };
     let mark = resolver.report.mark();

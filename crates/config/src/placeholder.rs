@@ -36,10 +36,10 @@ impl<'a> Filler<'a> {
         let mut filled = String::with_capacity(text.len());
         let mut findings = Vec::new();
         let mut rest = text;
-        while let Some((at, opening)) = Opening::find(rest) {
+        while let Some((at, opening)) = PlaceholderStart::find(rest) {
             filled.push_str(&rest[..at]);
             rest = &rest[at + opening.text().len()..];
-            if opening == Opening::Escaped {
+            if opening == PlaceholderStart::Escaped {
                 filled.push_str("${");
                 continue;
             }
@@ -50,10 +50,10 @@ impl<'a> Filler<'a> {
             };
             rest = after;
             let value = match opening {
-                Opening::Escaped => unreachable!("handled above"),
-                Opening::Dollar => self.fill_dollar(body),
-                Opening::Env => self.fill_variable(body),
-                Opening::File => self.fill_file(body),
+                PlaceholderStart::Escaped => unreachable!("handled above"),
+                PlaceholderStart::Dollar => self.fill_dollar(body),
+                PlaceholderStart::Env => self.fill_variable(body),
+                PlaceholderStart::File => self.fill_file(body),
             };
             match value {
                 Ok(value) => filled.push_str(&value),
@@ -100,7 +100,7 @@ impl<'a> Filler<'a> {
                 "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
             return Err(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL_HINT));
         }
-        if default.is_some_and(|default| Opening::find(default).is_some()) {
+        if default.is_some_and(|default| PlaceholderStart::find(default).is_some()) {
             let message = format!("the default of `{name}` has a placeholder in it");
             return Err(Finding::new(ProblemKind::Unresolved, message)
                 .hint("placeholders do not nest; set the variable instead"));
@@ -155,7 +155,7 @@ pub struct Placeholder<'t> {
     pub variable: Option<&'t str>,
     /// Whether it has a value for when the variable is not set.
     pub has_default: bool,
-    opening: Opening,
+    opening: PlaceholderStart,
     body: &'t str,
 }
 
@@ -163,18 +163,22 @@ pub struct Placeholder<'t> {
 pub fn find_placeholders(text: &str) -> Vec<Placeholder<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some((offset, opening)) = Opening::find(&text[at..]) {
+    while let Some((offset, opening)) = PlaceholderStart::find(&text[at..]) {
         let begin = at + offset;
         at = begin + opening.text().len();
-        if opening == Opening::Escaped {
+        if opening == PlaceholderStart::Escaped {
             continue;
         }
         let Some(length) = text[at..].find('}') else { break };
         let body = &text[at..at + length];
         at += length + 1;
-        let named = if opening == Opening::Dollar { body.strip_prefix("env:").unwrap_or(body) } else { body };
+        let named = if opening == PlaceholderStart::Dollar {
+            body.strip_prefix("env:").unwrap_or(body)
+        } else {
+            body
+        };
         let (name, has_default) = named.split_once(":-").map_or((named, false), |(name, _)| (name, true));
-        let variable = Some(name).filter(|name| opening != Opening::File && is_variable_name(name));
+        let variable = Some(name).filter(|name| opening != PlaceholderStart::File && is_variable_name(name));
         found.push(Placeholder { range: begin..at, variable, has_default, opening, body });
     }
     found
@@ -183,15 +187,16 @@ pub fn find_placeholders(text: &str) -> Vec<Placeholder<'_>> {
 /// Writes a text so that it is taken literally. `None` if it has `{env:` or `{file:` in it, which cannot
 /// be written literally.
 pub fn escape_placeholders(text: &str) -> Option<String> {
-    let is_literal = [Opening::Env, Opening::File].iter().all(|opening| !text.contains(opening.text()));
-    is_literal.then(|| text.replace(Opening::Dollar.text(), Opening::Escaped.text()))
+    let is_literal =
+        [PlaceholderStart::Env, PlaceholderStart::File].iter().all(|opening| !text.contains(opening.text()));
+    is_literal.then(|| text.replace(PlaceholderStart::Dollar.text(), PlaceholderStart::Escaped.text()))
 }
 
 /// Lists what filling `text` would read, in order, without reading anything.
 pub(crate) fn find_references(text: &str) -> Vec<Reference<'_>> {
     let references =
         find_placeholders(text).into_iter().filter_map(|placeholder| match placeholder.opening {
-            Opening::File => Some(Reference::File(placeholder.body.trim())),
+            PlaceholderStart::File => Some(Reference::File(placeholder.body.trim())),
             _ => placeholder.variable.map(Reference::Variable),
         });
     references.collect()
@@ -199,14 +204,14 @@ pub(crate) fn find_references(text: &str) -> Vec<Reference<'_>> {
 
 /// How a placeholder, or the escape of one, begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opening {
+enum PlaceholderStart {
     Escaped,
     Dollar,
     Env,
     File,
 }
 
-impl Opening {
+impl PlaceholderStart {
     /// All openings. The escape comes first because it contains the second one.
     const ALL: [Self; 4] = [Self::Escaped, Self::Dollar, Self::Env, Self::File];
 

@@ -9,11 +9,11 @@ mod view;
 
 use serde_json::{Value, json};
 
-use crate::dialect::{HookEvents, HookList, ServerList, Unread, UnreadHooks, ViewList};
+use crate::dialect::{HookEvents, HookList, ServerList, UndecodedTable, UnreadHooks, ViewList};
 use crate::hook::Hook;
 use crate::keys::{Boolean, Choice, Count, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, keys};
 use crate::problem::ProblemKind;
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::sampling::SamplingPolicy;
 use crate::server::{Protocol, Server, Share, Timeouts};
 use crate::tree;
@@ -38,20 +38,20 @@ keys! {
 
         /// The model that answers sampling requests of servers. Without this table, servers are told
         /// that there is none.
-        sampling: Unread<RawSampling>,
+        sampling: UndecodedTable<RawSampling>,
 
         /// How elicitations are answered, the questions of servers to the person.
-        elicitation: Unread<RawElicitation>,
+        elicitation: UndecodedTable<RawElicitation>,
 
         /// The folders that servers are asked to work in (roots).
-        roots: Unread<RawRoots>,
+        roots: UndecodedTable<RawRoots>,
 
         /// How bowline presents itself to every server that requires a login.
-        auth: Unread<RawApp>,
+        auth: UndecodedTable<RawApp>,
 
         /// Where logins are stored. Only the user's own file sets it; in a project's file the table has
         /// no effect.
-        store: Unread<RawStore>,
+        store: UndecodedTable<RawStore>,
 
         /// Views of the servers for some hosts of `bowline serve`, by name. A name is 1 to 64 characters
         /// of A-Z, a-z, 0-9, `_` and `-`. Only the user's own file has them; in a project's file they
@@ -62,7 +62,7 @@ keys! {
         /// How `bowline serve` serves hosts. Only the user's own file has it; in a project's file it has
         /// no effect.
         #[meant_by("gateway")]
-        serve: Unread<RawServe>,
+        serve: UndecodedTable<RawServe>,
     }
     explain explain_file_key
 }
@@ -138,10 +138,10 @@ keys! {
         /// How long a call may be silent. Progress restarts it.
         #[meant_by("tool_timeout_sec", "timeout_ms")]
         #[hosts("timeout")]
-        timeout: Timeout = Timeouts::CALL,
+        timeout: Timeout = Timeouts::IDLE,
 
         /// How long a call may take in all, progress or not.
-        max_timeout: Timeout = Timeouts::MAX,
+        max_timeout: Timeout = Timeouts::TOTAL,
 
         /// How long connecting may take, from starting or dialing to an agreed protocol.
         #[meant_by("startup_timeout_sec", "startup_timeout_ms")]
@@ -300,7 +300,7 @@ pub(crate) enum RawTransport {
 }
 
 /// Names and values in the order of the file, each with its location.
-pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
+pub(crate) type RawMap = Vec<(LocatedValue<String>, LocatedValue<String>)>;
 
 impl RawTransport {
     /// Every transport that our own dialect can name.

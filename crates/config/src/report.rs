@@ -12,7 +12,7 @@ pub(crate) struct Location {
 
 /// A value and the location it was written at.
 #[derive(Debug, Clone)]
-pub(crate) struct Located<T> {
+pub(crate) struct LocatedValue<T> {
     pub(crate) value: T,
     pub(crate) place: Location,
 }
@@ -59,7 +59,7 @@ impl Location {
     }
 }
 
-impl<T> Located<T> {
+impl<T> LocatedValue<T> {
     pub(crate) fn new(value: T, place: Location) -> Self {
         Self { value, place }
     }

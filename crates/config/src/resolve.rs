@@ -24,7 +24,7 @@ use crate::dialect::ServerEntry;
 use crate::placeholder::Filler;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer};
-use crate::report::{Finding, Located, Location, Report};
+use crate::report::{Finding, LocatedValue, Location, Report};
 use crate::secret::Secret;
 use crate::server::{Server, Timeouts, bytes_of_mib};
 use exposure::ExposureKeys;
@@ -130,7 +130,7 @@ impl Resolver<'_, '_> {
 
     /// Resolves the keepalive interval. Zero turns it off. One that is too short still asks for
     /// keepalive, so it is raised and not refused.
-    fn resolve_keepalive(&mut self, interval: Option<Located<Duration>>) -> Option<Duration> {
+    fn resolve_keepalive(&mut self, interval: Option<LocatedValue<Duration>>) -> Option<Duration> {
         let Some(interval) = interval else {
             return Some(Duration::from_secs(Server::KEEPALIVE));
         };
@@ -148,7 +148,7 @@ impl Resolver<'_, '_> {
 
     fn resolve_url(
         &mut self,
-        url: Located<String>,
+        url: LocatedValue<String>,
         check: fn(&str) -> Result<Url, InvalidValue>,
     ) -> Option<Url> {
         let place = url.place.clone();
@@ -156,7 +156,7 @@ impl Resolver<'_, '_> {
         self.ok_or_report(&place, check(&url))
     }
 
-    fn resolve_environment(&mut self, env: Option<Located<RawMap>>) -> BTreeMap<String, Secret> {
+    fn resolve_environment(&mut self, env: Option<LocatedValue<RawMap>>) -> BTreeMap<String, Secret> {
         let mut resolved = BTreeMap::new();
         for (name, value) in env.into_iter().flat_map(|env| env.value) {
             let named = self.ok_or_report(&name.place, check::env_name(&name.value));
@@ -168,7 +168,7 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn resolve_headers(&mut self, headers: Option<Located<RawMap>>) -> Vec<(String, Secret)> {
+    fn resolve_headers(&mut self, headers: Option<LocatedValue<RawMap>>) -> Vec<(String, Secret)> {
         let mut resolved: Vec<(String, Secret)> = Vec::new();
         for (name, value) in headers.into_iter().flat_map(|headers| headers.value) {
             let place = match check::header_name(&name.value) {
@@ -194,29 +194,29 @@ impl Resolver<'_, '_> {
 
     fn resolve_timeouts(
         &mut self,
-        call: Option<Located<Duration>>,
-        max: Option<Located<Duration>>,
-        connect: Option<Located<Duration>>,
-        probe: Option<Located<Duration>>,
+        idle: Option<LocatedValue<Duration>>,
+        total: Option<LocatedValue<Duration>>,
+        connect: Option<LocatedValue<Duration>>,
+        probe: Option<LocatedValue<Duration>>,
     ) -> Timeouts {
-        if let (Some(call), Some(max)) = (&call, &max)
-            && call.value > max.value
+        if let (Some(idle), Some(total)) = (&idle, &total)
+            && idle.value > total.value
         {
             let finding = Finding::new(ProblemKind::Conflict, "is shorter than `timeout`");
-            self.report.error(&max.place, finding);
+            self.report.error(&total.place, finding);
         }
         let default = Timeouts::default();
-        let or = |given: Option<Located<Duration>>, default| given.map_or(default, |it| it.value);
+        let or = |given: Option<LocatedValue<Duration>>, default| given.map_or(default, |it| it.value);
         // If only one of the two is given, the default of the other adjusts to it.
-        let (call, max) = match (call, max) {
-            (Some(call), None) => (call.value, default.max.max(call.value)),
-            (None, Some(max)) => (default.call.min(max.value), max.value),
-            (call, max) => (or(call, default.call), or(max, default.max)),
+        let (idle, total) = match (idle, total) {
+            (Some(idle), None) => (idle.value, default.total.max(idle.value)),
+            (None, Some(total)) => (default.idle.min(total.value), total.value),
+            (idle, total) => (or(idle, default.idle), or(total, default.total)),
         };
-        Timeouts { connect: or(connect, default.connect), call, max, probe: or(probe, default.probe) }
+        Timeouts { connect: or(connect, default.connect), idle, total, probe: or(probe, default.probe) }
     }
 
-    fn resolve_path(&mut self, path: Option<Located<String>>) -> Option<PathBuf> {
+    fn resolve_path(&mut self, path: Option<LocatedValue<String>>) -> Option<PathBuf> {
         let path = path?;
         let place = path.place.clone();
         let text = self.resolve_text(path, check::no_nul)?;
@@ -231,7 +231,7 @@ impl Resolver<'_, '_> {
     /// Fills the placeholders of a text and checks the result.
     fn resolve_text(
         &mut self,
-        text: Located<String>,
+        text: LocatedValue<String>,
         check: fn(&str) -> Result<(), InvalidValue>,
     ) -> Option<String> {
         let place = text.place.clone();
@@ -240,7 +240,7 @@ impl Resolver<'_, '_> {
         Some(filled)
     }
 
-    fn fill(&mut self, text: Located<String>) -> Option<String> {
+    fn fill(&mut self, text: LocatedValue<String>) -> Option<String> {
         match self.filler.expand(&text.value) {
             Ok(filled) => Some(filled),
             Err(findings) => {
@@ -292,7 +292,7 @@ macro_rules! places {
 use places;
 
 /// Replaces a default with the given value.
-fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
+fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<LocatedValue<T>>) {
     if let Some(given) = given {
         *setting = given.value.into();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::check::{self, InvalidValue};
-use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::secret::{RedactedText, Secret, redacted_debug};
 use crate::words::words;
 
 /// The model that answers sampling requests, and the terms. `Debug` shows only the origin of the
@@ -44,6 +44,8 @@ pub struct Sampling {
 
 words! {
     /// The API that the endpoint of a model speaks.
+    ///
+    /// Exhaustive, since a request to a model is built and read by code of its own for each API.
     pub enum SamplingApi {
         /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
         OpenAi = "openai",
@@ -56,6 +58,7 @@ words! {
     /// Who must approve a sampling request, before the model sees it and before the server sees the
     /// answer.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum SamplingPolicy {
         /// A person, both times. If nobody can be asked, the request is refused.
         #[default]
@@ -145,7 +148,7 @@ impl Sampling {
 
 redacted_debug!(Sampling {
     api,
-    base_url = Redacted::url(base_url),
+    base_url = RedactedText::url(base_url),
     models,
     key_env,
     headers,

@@ -69,9 +69,9 @@ macro_rules! redacted_debug {
 pub(crate) use redacted_debug;
 
 /// What is shown in place of a value.
-pub(crate) struct Redacted(String);
+pub(crate) struct RedactedText(String);
 
-impl Redacted {
+impl RedactedText {
     /// Shows the origin of a URL only: people put keys into paths and queries.
     pub(crate) fn url(url: &Url) -> Self {
         Self(format!("{}/[redacted]", url.origin().ascii_serialization()))
@@ -83,7 +83,7 @@ impl Redacted {
     }
 }
 
-impl fmt::Debug for Redacted {
+impl fmt::Debug for RedactedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

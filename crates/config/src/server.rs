@@ -10,7 +10,7 @@ use crate::check::{self, InvalidValue};
 use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
-use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::secret::{RedactedText, Secret, redacted_debug};
 use crate::words::words;
 
 /// One server, ready to be connected to.
@@ -142,9 +142,9 @@ pub struct Timeouts {
     /// Time from starting or dialing to a negotiated connection (default 30 s).
     pub connect: Duration,
     /// Longest silence within a call; progress restarts it (default 60 s).
-    pub call: Duration,
-    /// Longest duration of a call, with or without progress (default 600 s). At least `call`.
-    pub max: Duration,
+    pub idle: Duration,
+    /// Longest duration of a call, with or without progress (default 600 s). At least `idle`.
+    pub total: Duration,
     /// How long to wait for an answer in the modern era before the legacy one is tried (default 3
     /// s).
     pub probe: Duration,
@@ -153,6 +153,7 @@ pub struct Timeouts {
 words! {
     /// Which era of the protocol a server is spoken to in.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Protocol {
         /// Probe which one the server speaks.
         #[default]
@@ -167,6 +168,7 @@ words! {
 words! {
     /// Which hosts of a gateway share a connection to a server.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Share {
         /// Hosts share it if the server keeps nothing for one of them: it speaks a revision without
         /// sessions, or all its tools only read and it has asked no host anything.
@@ -212,6 +214,10 @@ impl Server {
     }
 
     /// Adds an entry to the child's environment, replacing one of the same name.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_env(
         mut self,
         name: impl Into<String>,
@@ -222,6 +228,10 @@ impl Server {
     }
 
     /// Sets the folder the child runs in.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
         self.stdio_mut()?.cwd = Some(cwd.into());
         Ok(self)
@@ -229,6 +239,10 @@ impl Server {
 
     /// Reaches the server on a Unix socket, in place of the host and port of its URL, which must be
     /// `http`. The path must be absolute. Refused where there are no Unix sockets.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_socket(mut self, path: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
         let (path, http) = (path.into(), self.http_mut()?);
         check::socket(&path, &http.url)?;
@@ -237,6 +251,10 @@ impl Server {
     }
 
     /// Adds a header to every request, replacing one of the same name.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_header(
         mut self,
         name: impl Into<String>,
@@ -247,6 +265,10 @@ impl Server {
     }
 
     /// Sets certificate authorities and client certificate in addition to the system's.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_tls(mut self, tls: Tls) -> Result<Self, InvalidValue> {
         if tls.client_cert.is_some() != tls.client_key.is_some() {
             return Err(InvalidValue::TlsPair);
@@ -256,18 +278,30 @@ impl Server {
     }
 
     /// Sets how tokens are obtained if the server requires a login.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_auth(mut self, auth: AuthSettings) -> Result<Self, InvalidValue> {
         self.http_mut()?.auth = auth;
         Ok(self)
     }
 
     /// Sets the program that prints further headers.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_headers_command(mut self, command: HeadersCommand) -> Result<Self, InvalidValue> {
         self.http_mut()?.headers_command = Some(command);
         Ok(self)
     }
 
     /// Turns off the fallback to HTTP+SSE when Streamable HTTP is refused.
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn without_fallback(mut self) -> Result<Self, InvalidValue> {
         self.http_mut()?.fallback = false;
         Ok(self)
@@ -276,18 +310,18 @@ impl Server {
     /// Sets how long a call may be silent (default 60 s). Raises the cap of
     /// [`Server::with_timeout`] where that is lower.
     #[must_use]
-    pub fn with_idle_timeout(mut self, call: Duration) -> Self {
-        self.timeouts.call = call;
-        self.timeouts.max = self.timeouts.max.max(call);
+    pub fn with_idle_timeout(mut self, idle: Duration) -> Self {
+        self.timeouts.idle = idle;
+        self.timeouts.total = self.timeouts.total.max(idle);
         self
     }
 
     /// Sets how long a call may take in all (default 600 s). Lowers the time of
     /// [`Server::with_idle_timeout`] where that is higher.
     #[must_use]
-    pub fn with_timeout(mut self, max: Duration) -> Self {
-        self.timeouts.max = max;
-        self.timeouts.call = self.timeouts.call.min(max);
+    pub fn with_timeout(mut self, total: Duration) -> Self {
+        self.timeouts.total = total;
+        self.timeouts.idle = self.timeouts.idle.min(total);
         self
     }
 
@@ -306,6 +340,10 @@ impl Server {
     }
 
     /// Says whether credentials may be sent over plain `http` to another machine (default: no).
+    ///
+    /// For servers that were read from a file: a program that writes a server uses the builder of its
+    /// transport, which has no settings of another one.
+    #[doc(hidden)]
     pub fn with_allow_http(mut self, allow: bool) -> Result<Self, InvalidValue> {
         self.http_mut()?.allow_http = allow;
         Ok(self)
@@ -454,7 +492,7 @@ impl Http {
 }
 
 redacted_debug!(Http {
-    url = Redacted::url(url),
+    url = RedactedText::url(url),
     socket,
     headers,
     tls,
@@ -469,8 +507,8 @@ redacted_debug!(Http {
 impl Timeouts {
     /// The defaults, in seconds; the schema gives them too.
     pub(crate) const CONNECT: u64 = 30;
-    pub(crate) const CALL: u64 = 60;
-    pub(crate) const MAX: u64 = 600;
+    pub(crate) const IDLE: u64 = 60;
+    pub(crate) const TOTAL: u64 = 600;
     pub(crate) const PROBE: u64 = 3;
 }
 
@@ -478,8 +516,8 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(Self::CONNECT),
-            call: Duration::from_secs(Self::CALL),
-            max: Duration::from_secs(Self::MAX),
+            idle: Duration::from_secs(Self::IDLE),
+            total: Duration::from_secs(Self::TOTAL),
             probe: Duration::from_secs(Self::PROBE),
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 /// One configuration text. Nothing is opened: `path` names the file in messages, and its folder
 /// is what relative paths in the text start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// Where the text came from.
     pub path: PathBuf,
@@ -16,6 +17,7 @@ pub struct Source {
 
 /// The format of a configuration text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileFormat {
     /// Our own TOML: `[servers.NAME]`. Unknown keys are errors.
     Toml,

@@ -17,6 +17,7 @@ pub struct StoreConfig {
 
 /// The database that logins are stored in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreBackend {
     /// An SQLite file; `None` is the one in the state folder.
     Sqlite(Option<PathBuf>),
@@ -27,6 +28,7 @@ pub enum StoreBackend {
 words! {
     /// Where the key is that logins are encrypted with.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum KeyLocation {
         /// The system's keyring if there is one that works, else a file.
         #[default]

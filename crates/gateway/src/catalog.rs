@@ -5,6 +5,7 @@
 //! servers are in.
 
 mod cache;
+mod cache_writer;
 mod exposed_lists;
 mod feed;
 mod known_lists;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::config::ToolPattern;
 use bowline::types::method;
 use bowline::{Era, Json, Peer, Revision};
 use bowline_proto::wire::extension;
@@ -175,6 +177,18 @@ pub(crate) enum Freshness {
     Stale(Box<str>),
 }
 
+impl Freshness {
+    /// Why the lists may differ from those that the server has now, as a sentence. `None` if they are those.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Fresh => None,
+            Self::Pending => Some("it has not answered yet"),
+            Self::Dormant => Some("it is not running; a call starts it"),
+            Self::Stale(why) => Some(why),
+        }
+    }
+}
+
 /// The lists of all servers, for one session of a host.
 #[derive(Debug)]
 pub(crate) struct Catalog {
@@ -295,6 +309,17 @@ impl Catalog {
         outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
     }
 
+    /// The name of the first server of the view whose lists were never known and of which something of this kind may
+    /// be shown, and why its lists are not known. A server that still hangs counts as one that is down.
+    pub(crate) fn unlisted_server(&self, kind: ListKind) -> Option<(String, Box<str>)> {
+        let state = self.state.lock();
+        let mut unlisted = state.shown().filter(|entry| entry.lists.is_none());
+        unlisted.find_map(|entry| {
+            let why = entry.freshness.reason().filter(|_| state.may_show(&entry.server, kind))?;
+            Some((entry.server.config.name.clone(), why.into()))
+        })
+    }
+
     /// Waits until the lists of each server of the view are known, from an earlier session or from the server, or
     /// the server turned out to be down; for each at most until it is in the catalog for `limit`.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
@@ -374,6 +399,24 @@ impl State {
     /// The servers that a view shows.
     fn shown(&self) -> impl Iterator<Item = &Entry> {
         self.servers.iter().filter(|entry| self.view.shows_server(&entry.server.config.name))
+    }
+
+    /// Whether anything of this kind of a server can be shown, whatever the server offers.
+    fn may_show(&self, server: &FleetServer, kind: ListKind) -> bool {
+        let (name, exposure) = (&*server.config.name, &server.config.exposure);
+        match kind {
+            ListKind::Tools => {
+                let is_empty = |patterns: &Vec<ToolPattern>| patterns.is_empty();
+                let is_none_enabled = exposure.enabled_tools.as_ref().is_some_and(is_empty);
+                let are_all_disabled = exposure.disabled_tools.contains(&ToolPattern::new("*"));
+                let is_none_in_view = self.view.tools.get(name).is_some_and(is_empty);
+                !is_none_enabled && !are_all_disabled && !is_none_in_view
+            }
+            ListKind::Prompts => exposure.prompts && self.view.shows_prompts(name),
+            ListKind::Resources | ListKind::Templates => {
+                exposure.resources && self.view.shows_resources(name)
+            }
+        }
     }
 
     fn find(&mut self, server: ServerId) -> Option<&mut Entry> {

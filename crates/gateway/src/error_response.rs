@@ -155,6 +155,17 @@ pub(crate) fn too_many_requests(server: &str) -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
 }
 
+/// The response to a request for what may be of a server whose lists were never known, and why. `error`: what is said
+/// if there is no such server.
+pub(crate) fn may_be_of(server: &str, why: &str, error: &RpcError) -> RpcError {
+    let message = format!(
+        "bowline: {}; it may be of `{server}`, whose lists are not known: {why} (the request was not executed)",
+        error.message
+    );
+    let facts = json!({ "bowline": { "server": server, "cause": "unlisted", "execution": "not_executed" } });
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
+}
+
 /// The scopes that a login would have to add, possibly none. `None` if no login would help.
 pub(crate) fn scopes_to_add(fault: &Fault) -> Option<Vec<String>> {
     match &fault.cause {

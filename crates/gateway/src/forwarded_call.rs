@@ -82,7 +82,7 @@ impl ForwardedCall<'_> {
 
 /// The time limits of a call of a host.
 pub(crate) fn call_options(timeouts: &Timeouts) -> CallOptions {
-    CallOptions::new().idle_timeout(idle_timeout(timeouts)).timeout(timeouts.max)
+    CallOptions::new().idle_timeout(idle_timeout(timeouts)).timeout(timeouts.total)
 }
 
 /// How long a call may be silent.
@@ -91,7 +91,7 @@ pub(crate) fn call_options(timeouts: &Timeouts) -> CallOptions {
 /// longer than the default. So unless the user configured a timeout, only the limit for the whole
 /// call applies, for hosts that never cancel.
 fn idle_timeout(timeouts: &Timeouts) -> Duration {
-    if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
+    if timeouts.idle == Timeouts::default().idle { timeouts.total } else { timeouts.idle }
 }
 
 /// Larger progress is dropped; no real one is.
@@ -106,9 +106,9 @@ mod tests {
     fn only_a_limit_that_was_set_ends_a_silent_call() {
         let seconds = Duration::from_secs;
         for (call, max, limit) in [(60, 600, 600), (5, 600, 5), (120, 600, 120), (30, 30, 30), (60, 60, 60)] {
-            let timeouts = with!(Timeouts::default(), call: seconds(call), max: seconds(max));
+            let timeouts = with!(Timeouts::default(), idle: seconds(call), total: seconds(max));
             assert_eq!(idle_timeout(&timeouts), seconds(limit));
         }
-        assert_eq!(Timeouts::default().call, seconds(60));
+        assert_eq!(Timeouts::default().idle, seconds(60));
     }
 }

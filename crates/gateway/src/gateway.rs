@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::View;
-use bowline::{Builder, Client, ConnectionEvent, Fault, Server};
+use bowline::{Client, ClientBuilder, ConnectionEvent, Fault, Server};
 use bowline_server::{Host, HttpListener};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::fleet::Reload;
@@ -93,7 +93,7 @@ pub struct GatewayBuilder {
     fingerprint: Option<String>,
 }
 
-type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
+type ClientFactory = dyn Fn(Server) -> ClientBuilder + Send + Sync;
 type Observer = dyn Fn(&ConnectionEvent) + Send + Sync;
 type DenialObserver = dyn Fn(&Server, &Fault) + Send + Sync;
 type LoginCommands = dyn Fn(&Server, &[String]) -> Option<String> + Send + Sync;
@@ -207,11 +207,14 @@ impl Gateway {
         let mut requests = listener.accept_stateless();
         let stateless = StatelessHosts::new(Arc::clone(&self.0));
         let sessions = TaskTracker::new();
-        let accept_stateless = async {
+        let serves = stateless.clone();
+        // A task, since the thread that waits for this function may be none of the runtime, and would have to be
+        // woken for each request.
+        let mut accept_stateless = AbortOnDropHandle::new(tokio::spawn(async move {
             while let Some(request) = requests.next().await {
-                stateless.serve(request);
+                serves.serve(request);
             }
-        };
+        }));
         let accept = async {
             while let Some(host) = listener.accept().await {
                 let gateway = Arc::clone(&self.0);
@@ -219,13 +222,17 @@ impl Gateway {
             }
         };
         tokio::select! {
-            ((), ()) = async { tokio::join!(accept, accept_stateless) } => {}
+            _ = async { tokio::join!(accept, &mut accept_stateless) } => {}
             () = stateless.close_idle() => {}
             () = stop => {}
         }
         stateless.end_subscriptions();
         self.0.tasks.stop_following();
-        drop(requests);
+        if !accept_stateless.is_finished() {
+            // From here on further requests are refused, and all others are counted.
+            accept_stateless.abort();
+            let _ = accept_stateless.await;
+        }
         // This ends the sessions, and with each of them what serves it.
         listener.shut_down(drain_timeout).await;
         sessions.close();
@@ -282,7 +289,10 @@ impl GatewayBuilder {
 
     /// Builds clients with this function, which sets logins, caches and records. The identity and
     /// the handler of the host are set afterward.
-    pub fn client_builder(mut self, builder: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
+    pub fn client_builder(
+        mut self,
+        builder: impl Fn(Server) -> ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.client_builder = Arc::new(builder);
         self
     }

@@ -84,6 +84,25 @@ pub(crate) fn forwarded_capabilities(params: &InitializeParams) -> Json {
     })
 }
 
+/// Adds that a modern host can show apps, if it declares that, to the capabilities that servers are told of.
+/// The text depends only on that, whatever else the host writes.
+// AP-01
+pub(crate) fn with_apps(forwarded: Json, declared: &Json) -> Json {
+    let apps = declared.member("extensions").and_then(|extensions| extensions.member(APPS_EXTENSION));
+    let formats = apps.and_then(|apps| apps.member("mimeTypes")?.decode::<Vec<String>>().ok());
+    if !formats.is_some_and(|formats| formats.iter().any(|format| format == APP_FORMAT)) {
+        return forwarded;
+    }
+    edit_object(forwarded, |capabilities| {
+        capabilities
+            .insert("extensions".to_owned(), json!({ APPS_EXTENSION: { "mimeTypes": [APP_FORMAT] } }));
+    })
+}
+
+/// The extension with which a host declares that it can show apps, and the format that it names.
+const APPS_EXTENSION: &str = "io.modelcontextprotocol/ui";
+const APP_FORMAT: &str = "text/html;profile=mcp-app";
+
 /// The empty result of a list method, for a host that was offered lists before the server was
 /// known.
 pub(crate) fn empty_list_result(asked: &str) -> Option<Json> {
@@ -141,6 +160,23 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(text.to_owned()).unwrap()
+    }
+
+    // AP-01
+    #[test]
+    fn ap_01_apps_are_forwarded_if_they_are_declared() {
+        let apps =
+            r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+        for (declared, forwarded) in [
+            ("{}", "{}"),
+            (r#"{"extensions":{"a/b":{}}}"#, "{}"),
+            (r#"{"extensions":{"io.modelcontextprotocol/ui":{}}}"#, "{}"),
+            (r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/x"]}}}"#, "{}"),
+            (apps, apps),
+            (&*apps.replace("]}", r#","text/x"],"later":1}"#), apps),
+        ] {
+            assert_eq!(with_apps(json("{}"), &json(declared)).as_str(), forwarded, "{declared}");
+        }
     }
 
     fn params(version: &str) -> InitializeParams {

@@ -66,8 +66,8 @@ pub use bowline::config::View;
 pub use bowline_proto::server::UNREACHABLE;
 pub use bowline_server::{
     HOSTS_PER_IDENTITY, Host, HostLimits, HttpControl, HttpListener, HttpSettings, IdleWatch, LimitsControl,
-    RecordCheck, ResourceServer, SessionStore, SessionStoreFuture, StoredSession, TokenIdentity,
-    TokenRefusal, TokenVerifier, TokenVerifierFuture,
+    RecordCheck, ResourceServer, SessionIdKey, SessionStore, SessionStoreFuture, StoredSession,
+    TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{
     CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, SavedLists, ServerLists, TaskOffer,

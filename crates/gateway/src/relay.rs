@@ -163,19 +163,19 @@ impl Relay {
         self
     }
 
-    /// Writes a record of the server process into this folder; see [`bowline::Builder::records`].
+    /// Writes a record of the server process into this folder; see [`bowline::ClientBuilder::records`].
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
         self
     }
 
-    /// Uses this negotiation cache; see [`bowline::Builder::negotiation_cache`].
+    /// Uses this negotiation cache; see [`bowline::ClientBuilder::negotiation_cache`].
     pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
         self.negotiations = Some(cache);
         self
     }
 
-    /// Sets the authorization for a server that requires a login; see [`bowline::Builder::auth`].
+    /// Sets the authorization for a server that requires a login; see [`bowline::ClientBuilder::auth`].
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self

@@ -5,17 +5,20 @@ mod format;
 mod owner;
 mod shared_folder;
 
+use std::mem;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bowline_server::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{RecordCheck, SessionIdKey, SessionStore, SessionStoreFuture, StoredSession};
 use bowline_store::StoreError;
 use tokio::sync::oneshot;
 
 use folder::SessionFolder;
-use shared_folder::SharedFolder;
+use shared_folder::{AppendOutcome, SharedFolder, WriteOutcome};
 
 /// Keeps sessions of hosts in a folder, one encrypted file for each.
 ///
@@ -26,9 +29,22 @@ use shared_folder::SharedFolder;
 /// Any number of processes can use one folder. A session is served by one of them; another one goes on
 /// with it when that one has ended.
 #[derive(Debug)]
-pub struct SessionFiles {
+pub struct SessionFiles(Arc<Files>);
+
+/// The files, and the way to their thread.
+#[derive(Debug)]
+struct Files {
     folder: Arc<SharedFolder>,
+    id_key: SessionIdKey,
     jobs: SyncSender<Job>,
+}
+
+/// Writes an entry that is queued, with others, when it is polled or dropped for the first time: the
+/// caller may still hold a lock that others wait for.
+struct QueuedAppend {
+    files: Arc<Files>,
+    is_begun: bool,
+    result: oneshot::Receiver<Result<(), String>>,
 }
 
 /// What the thread of the files is to do.
@@ -57,6 +73,8 @@ enum Job {
         accepts: RecordCheck,
         done: oneshot::Sender<Result<Option<StoredSession>, String>>,
     },
+    /// Writes what callers have queued. It is not counted: what is appended meanwhile joins it.
+    WriteQueued,
     Flush {
         done: oneshot::Sender<Result<(), String>>,
     },
@@ -65,6 +83,8 @@ enum Job {
 
 /// How many jobs may wait for the thread.
 const MAX_QUEUED_JOBS: usize = 4 * 1024;
+const TOO_SLOW: &str = "the files of sessions are too slow";
+const THREAD_HAS_ENDED: &str = "the thread for files of sessions has ended";
 /// How often files of sessions that have ended are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
@@ -76,16 +96,20 @@ impl SessionFiles {
     /// The error is [`StoreError::Unusable`] if something else is where the key should be. Without it
     /// the sessions in the folder are of no use.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let folder = Arc::new(SharedFolder::new(SessionFolder::open(folder)?));
+        let folder = SessionFolder::open(folder)?;
+        let id_key = SessionIdKey::new(&folder.key().derive("ids of sessions"));
+        let folder = Arc::new(SharedFolder::new(folder));
         let (jobs, to_do) = mpsc::sync_channel(MAX_QUEUED_JOBS);
         let shared = Arc::clone(&folder);
         std::thread::Builder::new()
             .name("bowline-sessions".into())
             .spawn(move || work(&shared, &to_do))
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
-        Ok(Self { folder, jobs })
+        Ok(Self(Arc::new(Files { folder, id_key, jobs })))
     }
+}
 
+impl Files {
     /// Passes a job to the thread. Returns whether there is room for it.
     fn try_send(&self, job: Job) -> bool {
         self.folder.begin_job();
@@ -110,60 +134,101 @@ impl SessionFiles {
     ) -> SessionStoreFuture<T> {
         let (done, result) = oneshot::channel();
         if !self.try_send(job(done)) {
-            return Box::pin(std::future::ready(Err("the files of sessions are too slow".to_owned())));
+            return Box::pin(std::future::ready(Err(TOO_SLOW.to_owned())));
         }
-        Box::pin(async {
-            result.await.unwrap_or_else(|_| Err("the thread for files of sessions has ended".to_owned()))
-        })
+        Box::pin(async { result.await.unwrap_or_else(|_| Err(THREAD_HAS_ENDED.to_owned())) })
+    }
+
+    /// Writes what is queued, or leaves it to the thread.
+    fn write_queued(&self) {
+        if self.folder.write_queued() == WriteOutcome::LeftToThread {
+            // A thread that has no room for it looks at the queue before each of its jobs.
+            let _ = self.jobs.try_send(Job::WriteQueued);
+        }
     }
 }
 
 impl SessionStore for SessionFiles {
+    fn id_key(&self) -> SessionIdKey {
+        self.0.id_key.clone()
+    }
+
     fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
-        self.request(|done| Job::Save { session: session.into(), record, lifetime, done })
+        self.0.request(|done| Job::Save { session: session.into(), record, lifetime, done })
     }
 
     fn append(&self, session: &str, entry: Vec<u8>, _lifetime: Duration) -> SessionStoreFuture<()> {
         // The thread of the caller does it if it can: to wake another one takes many times as long.
-        if let Some(appended) = self.folder.try_append(session, &entry) {
-            return Box::pin(std::future::ready(appended.map_err(|error| error.to_string())));
+        match self.0.folder.queue(session, entry) {
+            AppendOutcome::Queued(result) => {
+                Box::pin(QueuedAppend { files: Arc::clone(&self.0), is_begun: false, result })
+            }
+            AppendOutcome::AfterJobs(entry) => {
+                self.0.request(|done| Job::Append { session: session.into(), entry, done })
+            }
+            AppendOutcome::Refused => Box::pin(std::future::ready(Err(TOO_SLOW.to_owned()))),
         }
-        self.request(|done| Job::Append { session: session.into(), entry, done })
     }
 
     fn touch(&self, session: &str, lifetime: Duration) {
-        self.queue(Job::Touch { session: session.into(), lifetime });
+        self.0.queue(Job::Touch { session: session.into(), lifetime });
     }
 
     fn remove(&self, session: &str) -> SessionStoreFuture<()> {
-        self.request(|done| Job::Remove { session: session.into(), done })
+        self.0.request(|done| Job::Remove { session: session.into(), done })
     }
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
-        self.request(|done| Job::Load { session: session.into(), accepts, done })
+        self.0.request(|done| Job::Load { session: session.into(), accepts, done })
     }
 
     fn flush(&self) -> SessionStoreFuture<()> {
-        self.request(|done| Job::Flush { done })
+        self.0.request(|done| Job::Flush { done })
     }
 
     fn release(&self) {
-        self.queue(Job::Release);
+        self.0.queue(Job::Release);
+    }
+}
+
+impl QueuedAppend {
+    fn begin(&mut self) {
+        if !mem::replace(&mut self.is_begun, true) {
+            self.files.write_queued();
+        }
+    }
+}
+
+impl Future for QueuedAppend {
+    type Output = Result<(), String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.begin();
+        let result = Pin::new(&mut self.result).poll(cx);
+        result.map(|result| result.unwrap_or_else(|_| Err(THREAD_HAS_ENDED.to_owned())))
+    }
+}
+
+impl Drop for QueuedAppend {
+    fn drop(&mut self) {
+        self.begin();
     }
 }
 
 /// Carries out jobs in their order, until there can be no more.
 fn work(folder: &SharedFolder, jobs: &Receiver<Job>) {
-    folder.lock().sweep(format::now_ms());
+    let sweep = || folder.with_folder(|folder| folder.sweep(format::now_ms()));
+    sweep();
     let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
     loop {
         match jobs.recv_timeout(next_sweep.saturating_duration_since(Instant::now())) {
+            Ok(Job::WriteQueued) => folder.write_all_queued(),
             Ok(job) => {
-                carry_out(&mut folder.lock(), job);
+                folder.with_folder(|folder| carry_out(folder, job));
                 folder.end_job();
             }
             Err(RecvTimeoutError::Timeout) => {
-                folder.lock().sweep(format::now_ms());
+                sweep();
                 next_sweep = Instant::now() + SWEEP_INTERVAL;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -178,7 +243,7 @@ fn carry_out(folder: &mut SessionFolder, job: Job) {
             let _ = done.send(folder.save(&session, &record, lifetime).map_err(|error| error.to_string()));
         }
         Job::Append { session, entry, done } => {
-            let _ = done.send(folder.append(&session, &entry).map_err(|error| error.to_string()));
+            let _ = done.send(folder.append(&session, [&*entry]).map_err(|error| error.to_string()));
         }
         Job::Touch { session, lifetime } => report(folder.touch(&session, lifetime)),
         Job::Remove { session, done } => {
@@ -187,6 +252,7 @@ fn carry_out(folder: &mut SessionFolder, job: Job) {
         Job::Load { session, accepts, done } => {
             let _ = done.send(folder.load(&session, accepts).map_err(|error| error.to_string()));
         }
+        Job::WriteQueued => {}
         Job::Flush { done } => drop(done.send(Ok(()))),
         Job::Release => folder.release(),
     }

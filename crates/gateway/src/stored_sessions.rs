@@ -5,7 +5,7 @@ mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_server::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{RecordCheck, SessionIdKey, SessionStore, SessionStoreFuture, StoredSession};
 use bowline_store::{AppendOptions, Durability, EncryptedStore, LogName, Position, ReadLimits, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,6 +19,7 @@ use queue::{Command, MAX_QUEUED_COMMANDS, Operation, Waiter};
 #[derive(Debug)]
 pub struct StoredSessions {
     commands: mpsc::Sender<Command>,
+    id_key: SessionIdKey,
 }
 
 /// Most entries that the journal of a session keeps. Each call that may have effects has two.
@@ -30,14 +31,14 @@ const JOURNAL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 impl StoredSessions {
-    /// Keeps sessions in `store`.
+    /// Keeps sessions in `store`. All machines that share it need the same `id_key`.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn new(store: EncryptedStore) -> Self {
+    pub fn new(store: EncryptedStore, id_key: SessionIdKey) -> Self {
         let (commands, receiver) = mpsc::channel(MAX_QUEUED_COMMANDS);
         tokio::spawn(queue::carry_out(Arc::new(SessionLogs(store)), receiver));
-        Self { commands }
+        Self { commands, id_key }
     }
 
     /// Queues an operation that nobody waits for.
@@ -63,6 +64,10 @@ impl StoredSessions {
 }
 
 impl SessionStore for StoredSessions {
+    fn id_key(&self) -> SessionIdKey {
+        self.id_key.clone()
+    }
+
     fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
         self.request(session, |done| Operation::Save { record, lifetime, done })
     }
@@ -129,8 +134,11 @@ impl SessionLogs {
         max_entries: u64,
         ttl: Duration,
     ) -> Result<(), StoreError> {
-        let options =
-            AppendOptions { max_entries, max_bytes: MAX_BYTES, ttl, durability: Durability::Process };
+        let options = AppendOptions::default()
+            .max_entries(max_entries)
+            .max_bytes(MAX_BYTES)
+            .ttl(ttl)
+            .durability(Durability::Process);
         self.0.append(&log, entries, options).await.map(drop)
     }
 
@@ -168,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_loaded_as_it_was_saved() {
-        let sessions = StoredSessions::new(EncryptedStore::in_memory());
+        let sessions = StoredSessions::new(EncryptedStore::in_memory(), SessionIdKey::new(&[7; 32]));
         assert_eq!(sessions.load("a", any()).await, Ok(None));
         sessions.append("a", b"early".to_vec(), LIFETIME).await.unwrap();
         assert_eq!(sessions.load("a", any()).await, Ok(None), "without a record there is no session");
@@ -192,7 +200,7 @@ mod tests {
     /// A call may be open for longer than a session may be idle.
     #[tokio::test(start_paused = true)]
     async fn the_journal_lives_as_long_as_the_record_is_renewed() {
-        let sessions = StoredSessions::new(EncryptedStore::in_memory());
+        let sessions = StoredSessions::new(EncryptedStore::in_memory(), SessionIdKey::new(&[7; 32]));
         drop(sessions.save("a", b"record".to_vec(), LIFETIME));
         sessions.append("a", b"open".to_vec(), LIFETIME).await.unwrap();
         for _ in 0..4 {

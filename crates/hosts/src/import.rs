@@ -8,7 +8,7 @@ mod names;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use bowline_config::{Environment, Problem, ProblemKind, Server, Source, Transport, parse_partial};
+use bowline_config::{Environment, Problem, ProblemKind, Redirect, Server, Source, Transport, parse_partial};
 use bowline_settings::ConfigEditor;
 
 use self::lenient_environment::LenientEnvironment;
@@ -212,13 +212,24 @@ impl Planner<'_> {
             }
         } else if is_taken(&base, &self.planned) {
             let other = self.planned.iter().find(|(other, _)| other.is_written() && other.target == base);
+            let is_same_program = match (&server, other) {
+                (Some(server), Some((_, Some(other)))) => is_same_program(server, &entry, other),
+                _ => false,
+            };
             let other = other.map_or("", |(other, _)| other.host.name());
             let free = own_names()
                 .skip(1)
                 .find(|name| !is_taken(name, &self.planned) && !self.existing.contains_key(name));
             match free {
                 Some(name) => {
-                    planned.reason = format!("`{base}` of {other} differs, so this one is `{name}`");
+                    planned.reason = if is_same_program {
+                        format!(
+                            "`{base}` of {other} is the same program with other variables, so this one is `{name}` \
+                             and its tools are there twice; `bowline disable {name}` leaves them once"
+                        )
+                    } else {
+                        format!("`{base}` of {other} differs, so this one is `{name}`")
+                    };
                     (planned.action, planned.target) = (ImportAction::Add, name);
                 }
                 None => planned.reason = format!("there are too many servers named `{base}`"),
@@ -268,6 +279,20 @@ fn is_same_server(server: &Server, entry: &ServerEntry, other: &Server) -> bool 
     server == other || (is_cwd_implied && without_folder(server) == *other)
 }
 
+/// Whether another server is the same program, started with other variables.
+fn is_same_program(server: &Server, entry: &ServerEntry, other: &Server) -> bool {
+    let is_started = matches!(server.transport, Transport::Stdio(_));
+    is_started && is_same_server(&without_variables(server), entry, &without_variables(other))
+}
+
+fn without_variables(server: &Server) -> Server {
+    let mut server = server.clone();
+    if let Transport::Stdio(program) = &mut server.transport {
+        program.env.clear();
+    }
+    server
+}
+
 fn without_folder(server: &Server) -> Server {
     let mut server = server.clone();
     if let Transport::Stdio(program) = &mut server.transport {
@@ -282,6 +307,10 @@ fn normalize(mut server: Server) -> Server {
     server.enabled = true;
     if let Transport::Http(http) | Transport::Sse(http) = &mut server.transport {
         http.headers.sort_by_key(|(name, _)| name.to_ascii_lowercase());
+        // Codex sets one port for all of its servers. It only matters to a client that was registered with it.
+        if http.auth.client.is_none() {
+            http.auth.redirect = Redirect::AnyPort;
+        }
     }
     server
 }

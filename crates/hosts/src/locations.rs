@@ -86,7 +86,7 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
     let in_home = |path: &str| vec![home.join(path)];
     match host {
         Host::ClaudeCode => {
-            let folder = absolute_var(env, "CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.clone());
+            let folder = absolute_var(env, CLAUDE_FOLDER).unwrap_or_else(|| home.clone());
             vec![folder.join(".claude.json")]
         }
         Host::ClaudeDesktop => vec![applications.join("Claude").join("claude_desktop_config.json")],
@@ -129,13 +129,44 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
 }
 
 fn claude_managed_path() -> PathBuf {
+    claude_managed_folder().join("managed-mcp.json")
+}
+
+fn claude_managed_folder() -> PathBuf {
     PathBuf::from(if cfg!(target_os = "macos") {
-        "/Library/Application Support/ClaudeCode/managed-mcp.json"
+        "/Library/Application Support/ClaudeCode"
     } else if cfg!(windows) {
-        r"C:\Program Files\ClaudeCode\managed-mcp.json"
+        r"C:\Program Files\ClaudeCode"
     } else {
-        "/etc/claude-code/managed-mcp.json"
+        "/etc/claude-code"
     })
+}
+
+/// The variable that moves the files of Claude Code.
+const CLAUDE_FOLDER: &str = "CLAUDE_CONFIG_DIR";
+
+/// Where Claude Code says which servers it does not use. There need not be a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaudeFiles {
+    /// Its settings: those of the machine, of the user, and of the project if there is one.
+    pub settings: Vec<PathBuf>,
+    /// What it remembers of projects.
+    pub state: Option<PathBuf>,
+}
+
+impl ClaudeFiles {
+    /// Lists the files that count in a project, or outside of any.
+    pub fn of(env: &dyn Environment, project: Option<&Path>) -> Self {
+        let mut settings = vec![claude_managed_folder().join("managed-settings.json")];
+        let home = home_folder(env);
+        let given = absolute_var(env, CLAUDE_FOLDER);
+        let folder = given.clone().or_else(|| home.as_ref().map(|home| home.join(".claude")));
+        settings.extend(folder.map(|folder| folder.join("settings.json")));
+        for name in ["settings.json", "settings.local.json"] {
+            settings.extend(project.map(|project| project.join(".claude").join(name)));
+        }
+        Self { settings, state: given.or(home).map(|folder| folder.join(".claude.json")) }
+    }
 }
 
 /// Returns the project that a file is for, by the place in which its host looks for it.
@@ -153,7 +184,9 @@ pub fn project_of_file(host: Host, path: &Path) -> Option<&Path> {
 fn project_paths(host: Host, folder: &Path) -> Vec<PathBuf> {
     let names: &[&str] = match host {
         Host::ClaudeCode => &[".mcp.json"],
-        Host::Opencode => &["opencode.json", "opencode.jsonc", ".opencode/opencode.json"],
+        Host::Opencode => {
+            &["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"]
+        }
         Host::Codex => &[".codex/config.toml"],
         Host::Cursor => &[".cursor/mcp.json"],
         Host::VsCode => &[".vscode/mcp.json"],
@@ -193,6 +226,7 @@ mod tests {
                 "opencode Project /work/p/opencode.json",
                 "opencode Project /work/p/opencode.jsonc",
                 "opencode Project /work/p/.opencode/opencode.json",
+                "opencode Project /work/p/.opencode/opencode.jsonc",
                 "codex User /home/me/.codex/config.toml",
                 "codex Project /work/p/.codex/config.toml",
                 "cursor User /home/me/.cursor/mcp.json",
@@ -234,12 +268,33 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn claude_code_has_settings_of_the_user_and_of_the_project() {
+        let env = FixedEnvironment::default().with_var("HOME", "/home/me");
+        let files = ClaudeFiles::of(&env, Some(Path::new("/work/p")));
+        let settings = [
+            "/etc/claude-code/managed-settings.json",
+            "/home/me/.claude/settings.json",
+            "/work/p/.claude/settings.json",
+            "/work/p/.claude/settings.local.json",
+        ];
+        assert_eq!(files.settings, settings.map(PathBuf::from));
+        assert_eq!(files.state, Some(PathBuf::from("/home/me/.claude.json")));
+        let env = env.with_var("CLAUDE_CONFIG_DIR", "/srv/claude");
+        let files = ClaudeFiles::of(&env, None);
+        let settings = ["/etc/claude-code/managed-settings.json", "/srv/claude/settings.json"];
+        assert_eq!(files.settings, settings.map(PathBuf::from));
+        assert_eq!(files.state, Some(PathBuf::from("/srv/claude/.claude.json")));
+    }
+
+    #[test]
     #[cfg(unix)]
     fn the_project_of_a_file_follows_from_its_place() {
         for (host, path, project) in [
             (Host::VsCode, "/work/p/.vscode/mcp.json", Some("/work/p")),
             (Host::ClaudeCode, "/work/p/.mcp.json", Some("/work/p")),
             (Host::Opencode, "/work/p/.opencode/opencode.json", Some("/work/p")),
+            (Host::Opencode, "/work/p/.opencode/opencode.jsonc", Some("/work/p")),
             (Host::VsCode, "/work/p/mcp.json", None),
             (Host::Goose, "/work/p/config.yaml", None),
         ] {

@@ -2,6 +2,7 @@
 //! opened, started or reached.
 
 mod auth;
+mod claude_settings;
 mod fields;
 mod findings;
 mod placeholder;
@@ -9,6 +10,7 @@ mod relay_command;
 mod secrets;
 mod server;
 mod server_entry;
+mod times;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -16,11 +18,13 @@ use std::path::{Path, PathBuf};
 use bowline_config::tree::{Key, Node, Value, parse_tree};
 use bowline_config::{Problem, ProblemKind, Source};
 
+use self::claude_settings::ServerKind;
 use self::fields::{get, into_table, last_of_each, take, text, texts};
 use self::findings::Findings;
 use self::placeholder::{Input, Translator};
 use crate::host::{FileFormat, Host};
 
+pub use claude_settings::ClaudeSettings;
 pub use secrets::has_secret;
 pub(crate) use server_entry::Target;
 pub use server_entry::{ServerEntry, StoredSecret};
@@ -64,35 +68,71 @@ pub struct FileOrigin<'a> {
 /// Reads the servers that a file names, in the order of the file. The problem of a file that cannot be
 /// read does not quote it.
 pub fn read_servers(host: Host, origin: FileOrigin<'_>, text: &str) -> Result<Vec<HostServer>, Box<Problem>> {
+    read_servers_with(host, origin, &ClaudeSettings::default(), text)
+}
+
+/// Reads the servers that a file names, as [`read_servers`] does, with those disabled that settings of Claude
+/// Code in other files switch off.
+pub fn read_servers_with(
+    host: Host,
+    origin: FileOrigin<'_>,
+    settings: &ClaudeSettings,
+    text: &str,
+) -> Result<Vec<HostServer>, Box<Problem>> {
     let root = parse(host.file_format(), origin.path, text)?;
     let Value::Table(mut root) = root.value else {
         return Err(problem(origin.path, 1, "the file is not an object"));
     };
     let inputs = read_inputs(&root);
     let switched_off = SwitchedOff::read(host, &root);
+    let shared_times = server::shared_times(host, &root);
     let mut servers = Vec::new();
-    let mut read_table = |fields: Vec<(Key, Node)>, project: Option<PathBuf>, note: Option<&str>| {
-        for (key, node) in last_of_each(fields) {
-            let folder = origin.path.parent().unwrap_or(Path::new(""));
-            let translator =
-                Translator { host, folder, project: project.as_deref().or(origin.project), inputs: &inputs };
-            let mut server = read_server(key.name, node, &translator);
-            server.project.clone_from(&project);
-            server.notes.extend(note.map(ToOwned::to_owned));
-            if let HostServerContent::Server { entry, .. } = &mut server.content {
-                entry.is_enabled &= !switched_off.names(&server.name);
+    let shared_redirect = auth::shared_redirect(host, &root);
+    let mut read_table =
+        |fields: Vec<(Key, Node)>,
+         project: Option<PathBuf>,
+         note: Option<&str>,
+         find_switch: &dyn Fn(&str, &Value) -> Option<&'static str>| {
+            for (key, node) in last_of_each(fields) {
+                let folder = origin.path.parent().unwrap_or(Path::new(""));
+                let translator = Translator {
+                    host,
+                    folder,
+                    project: project.as_deref().or(origin.project),
+                    inputs: &inputs,
+                };
+                let switch = find_switch(&key.name, &node.value);
+                let mut server = read_server(key.name, node, &translator);
+                server.project.clone_from(&project);
+                server.notes.extend(note.map(ToOwned::to_owned));
+                if let HostServerContent::Server { entry, .. } = &mut server.content {
+                    entry.is_enabled &= !switched_off.names(&server.name) && switch.is_none();
+                    entry.add_times(&shared_times);
+                    server.notes.extend(entry.add_redirect(&shared_redirect));
+                }
+                server.notes.extend(switch.map(|key| format!("Claude Code has it switched off (`{key}`)")));
+                servers.push(server);
             }
-            servers.push(server);
-        }
+        };
+    let kind = if origin.project.is_some() { ServerKind::McpJson } else { ServerKind::User };
+    let find_switch = |name: &str, entry: &Value| {
+        settings.find_switch(name, entry, kind).filter(|_| host == Host::ClaudeCode)
     };
     for (name, note) in server_tables(host) {
         let table = take(&mut root, name).map(into_table).unwrap_or_default();
-        read_table(unwrap_table(host, name, table), None, *note);
+        read_table(unwrap_table(host, name, table), None, *note, &find_switch);
     }
     if host == Host::ClaudeCode {
         for (key, node) in take(&mut root, "projects").map(into_table).unwrap_or_default() {
-            let servers = take(&mut into_table(node.value), "mcpServers").map(into_table);
-            read_table(servers.unwrap_or_default(), Some(PathBuf::from(key.name)), None);
+            let mut state = into_table(node.value);
+            let servers = take(&mut state, "mcpServers").map(into_table);
+            let mut own = ClaudeSettings::default();
+            own.add_state(&state);
+            let find_switch = |name: &str, entry: &Value| {
+                let find = |settings: &ClaudeSettings| settings.find_switch(name, entry, ServerKind::Local);
+                find(&own).or_else(|| find(settings))
+            };
+            read_table(servers.unwrap_or_default(), Some(PathBuf::from(key.name)), None, &find_switch);
         }
     }
     if servers.len() > MAX_SERVERS {

@@ -25,6 +25,8 @@ pub struct Fault {
 impl std::error::Error for Fault {}
 
 /// Whether a failed request can have had an effect.
+///
+/// Complete: what is not proven is unknown, so a caller handles both and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Execution {
     /// The server provably did not act on it.
@@ -223,7 +225,7 @@ pub struct Evidence {
     pub body_is_cut: bool,
     /// The last lines of stderr.
     pub stderr: Vec<String>,
-    /// The last lines of stdout that were no messages, if the process has ended.
+    /// The last lines of non-MCP output on stdout, if the process has ended.
     pub stdout: Vec<String>,
 }
 
@@ -232,6 +234,7 @@ pub struct Evidence {
 #[non_exhaustive]
 pub enum Recovery {
     /// Retrying may help.
+    #[non_exhaustive]
     Retry {
         /// The minimum wait, from now.
         not_before: Duration,
@@ -297,7 +300,7 @@ impl Fault {
         self
     }
 
-    /// Adds the last lines of stdout that were no messages.
+    /// Adds the last lines of non-MCP output on stdout.
     #[must_use]
     pub fn with_stdout(mut self, lines: Vec<String>) -> Self {
         self.evidence.stdout = lines;

@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-pub use parse::parse;
+pub use parse::parse_field;
 
 use crate::wire::Json;
 use crate::wire::object::Edit;
@@ -29,7 +29,7 @@ pub struct FormError {
 }
 
 /// Checks whether `content` can be sent as the content of `form`. Returns all errors at once.
-pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
+pub fn check_form(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
     let error = |field: &str, what: String| FormError { field: field.into(), problem: what };
     let Ok(content) = content.decode::<Map<String, Value>>() else {
         return Err(vec![error("", "must be an object".into())]);

@@ -11,6 +11,7 @@ pub struct MetaKey(Box<str>);
 
 /// Why a text is not a valid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidMetaKey {
     /// A label of the prefix does not begin with a letter, does not end with a letter or digit, or
     /// contains something other than letters, digits and hyphens.

@@ -22,6 +22,9 @@ named! {
 }
 
 /// The era of a revision. The two eras share method names and little else.
+///
+/// Complete: a revision has a handshake or it has none, and code that speaks the protocol must
+/// handle both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// Up to 2025-11-25: handshake, sessions, server requests.

@@ -280,11 +280,12 @@ impl Host {
             Action::Deliver { waiter, outcome } => drop(waiter.send(outcome)),
             Action::Notify { method, params } => return Some(HostEvent::Notification { method, params }),
             Action::Ignore(IgnoreReason::DuplicateId(id)) => {
-                tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
-                if let Some(post) = &post {
-                    // Its POST waits. A response with the id would also answer the other request.
+                tracing::warn!(%id, "a request of the host with the id of one under way was refused");
+                // A response with the id would be taken for that of the other request.
+                if post.is_some() || self.is_on_pipe() {
                     let error = out_of_order("a request with this id is under way");
-                    link.send(&outgoing::error_without_id(&error), EventKind::Refusal, Some(post)).await;
+                    let frame = outgoing::error_without_id(&error);
+                    link.send(&frame, EventKind::Refusal, post.as_ref()).await;
                 }
             }
             Action::Ignore(reason) => tracing::debug!(%reason, "a message of the host was dropped"),

@@ -47,6 +47,7 @@ pub use handshake::{Handshake, InitializeRequest};
 pub use host::{Host, HostEvent};
 pub use http::{
     BodyMemory, HttpControl, HttpListener, HttpSettings, IdleWatch, RELAYED_PIPE_HEADER, ResourceServer,
+    SessionIdKey,
 };
 pub use limits::{HOSTS_PER_IDENTITY, HostLimits, LimitsControl};
 pub use link::HostLink;

@@ -6,6 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::http::SessionIdKey;
+
 /// The future of an operation of a [`SessionStore`]. The error is for the log.
 pub type SessionStoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
 
@@ -18,10 +20,14 @@ pub type RecordCheck = Box<dyn FnOnce(&[u8]) -> bool + Send>;
 /// messages of hosts and servers, so it has to be protected as they are.
 ///
 /// Operations on one session take effect in the order in which these methods are called. None of them
-/// blocks, and each is carried out even if its future is dropped. Once a future has completed, what was
+/// blocks, and each is carried out even if its future is dropped; a store may begin with it only when the
+/// future is polled or dropped, which callers do at once. Once a future has completed, what was
 /// requested survives the end of the process, however sudden. A store that cannot keep up refuses
 /// operations; those without a result are then left out, which the store writes to its log.
 pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
+    /// The key of the ids of sessions, which outlives the process: all that use the store have the same.
+    fn id_key(&self) -> SessionIdKey;
+
     /// Saves the record of a session for `lifetime`, in place of an earlier one.
     fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()>;
 

@@ -141,9 +141,22 @@ impl ConfigEditor {
         true
     }
 
-    /// The changed text.
+    /// The changed text. It begins as before, and so end the lines that were not changed. New lines end like the
+    /// others if those all end alike, or else with a line feed.
     pub fn text(&self) -> String {
-        self.document.to_string()
+        let text = self.document.to_string();
+        let text = text.trim_start_matches(BYTE_ORDER_MARK);
+        // The document has neither: its parser drops a byte order mark, and knows one end of lines.
+        let before = self.before.as_deref().unwrap_or_default();
+        let own = before.trim_start_matches(BYTE_ORDER_MARK);
+        let mark = if before.starts_with(BYTE_ORDER_MARK) { "\u{feff}" } else { "" };
+        let (ends, long_ends) = (own.matches('\n').count(), own.matches("\r\n").count());
+        let text = match long_ends {
+            0 => text.to_owned(),
+            _ if long_ends == ends => text.replace("\r\n", "\n").replace('\n', "\r\n"),
+            _ => with_own_lines(own, text),
+        };
+        format!("{mark}{text}")
     }
 
     /// Writes the changed file in one step, and keeps its permissions. A file that is new is readable
@@ -191,6 +204,25 @@ impl ConfigEditor {
             }
         });
     }
+}
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Replaces the lines of a changed document that come before and after the change by those of the file that it was read
+/// from, which may end in another way.
+fn with_own_lines(own: &str, changed: &str) -> String {
+    let Ok(document) = own.parse::<DocumentMut>() else { return changed.to_owned() };
+    let unchanged = document.to_string();
+    let [own, before, after] =
+        [own, &*unchanged, changed].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+    if own.len() != before.len() {
+        return changed.to_owned();
+    }
+    let is_same = |(one, other): &(&&str, &&str)| one == other;
+    let first = before.iter().zip(&after).take_while(is_same).count();
+    let last = before[first..].iter().rev().zip(after[first..].iter().rev()).take_while(is_same).count();
+    let (own_end, end) = (own.len() - last, after.len() - last);
+    [&own[..first], &after[first..end], &own[own_end..]].concat().concat()
 }
 
 /// Visits the tables below one that have a header.
@@ -399,6 +431,45 @@ command = \"notify\"
             let path = folder.path().join("config.toml");
             fs::write(&path, text).unwrap();
             assert!(ConfigEditor::open(&path).unwrap_err().hint.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_ends_of_lines_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        let text = "\u{feff}# Mine\r\n[servers.a]\r\nurl = \"http://localhost/\" # here\r\n\r\n[servers.b]\r\ncommand = \"b\"\r\n";
+        fs::write(&path, text).unwrap();
+        let mut editor = ConfigEditor::open(&path).unwrap();
+        assert_eq!(editor.text(), text);
+        assert!(editor.set_enabled("b", false));
+        editor.set_server("c", &[("command", EntryValue::Text("c".into()))]);
+        editor.save().unwrap();
+        let added = "enabled = false\r\n\r\n[servers.c]\r\ncommand = \"c\"\r\n";
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{text}{added}"));
+    }
+
+    /// A file in which two programs have written.
+    #[test]
+    fn lines_of_a_file_with_mixed_ends_stay_as_they_are() {
+        let first = "\u{feff}# Mine\r\n[servers.a]\r\ncommand = \"a\"\r\n";
+        let strings = "args = [\"\"\"x\ny\r\n\"\"\", '''\nz''']\r\n";
+        let last = "\n[servers.c]\r\ncommand = \"c\"\n# The end.\r\n";
+        let text = format!("{first}{strings}{last}");
+        let (_folder, mut disabled) = editor(&text);
+        assert_eq!(disabled.text(), text);
+        assert!(disabled.set_enabled("a", false));
+        assert_eq!(disabled.text(), format!("{first}{strings}enabled = false\n{last}"));
+        let (_folder, mut more) = editor(&text);
+        more.set_server("d", &[("command", EntryValue::Text("d".into()))]);
+        let added = "\n[servers.d]\ncommand = \"d\"\n";
+        let end = "# The end.\r\n";
+        assert_eq!(more.text(), text.replace(end, &format!("{added}{end}")));
+        // The first line alone says nothing about the others.
+        for text in ["a = 1\r\nb = \"\"\"x\ny\"\"\"\n", "a = 1\nb = \"\"\"x\r\ny\"\"\"\r\n"] {
+            let (_folder, mut editor) = editor(text);
+            editor.set_server("s", &[("url", EntryValue::Text("u".into()))]);
+            assert_eq!(editor.text(), format!("{text}\n[servers.s]\nurl = \"u\"\n"));
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::{Lease, Precondition, SealKey, Store, StoreError, Version};
 
 /// Where the key of a store is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreKeyLocation {
     /// In the system's keyring.
     Keyring,

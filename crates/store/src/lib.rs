@@ -54,7 +54,7 @@ pub use lock::{Lock, LockHolder};
 pub use log::{AppendOptions, Durability, LogEntry, LogName, LogSlice, LogStore, Position, ReadLimits};
 pub use memory::MemoryStore;
 pub use open::{OpenedStore, exists, open, open_with_key};
-pub use seal::{DecryptError, SealKey};
+pub use seal::{DecryptError, NonceSource, SealKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 #[cfg(feature = "valkey")]
@@ -156,6 +156,8 @@ pub struct StoreRecord {
 pub struct Version(pub u64);
 
 /// What must be true for a write to happen.
+///
+/// Complete: every store must check each condition, so a new one would break them all anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// Always write.

@@ -85,6 +85,7 @@ pub struct LogSlice {
 
 /// The bounds of a log, and how durable an append is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AppendOptions {
     /// The most entries that the log keeps, at least 1. The default is 1,000.
     pub max_entries: u64,
@@ -99,6 +100,7 @@ pub struct AppendOptions {
 
 /// What a confirmed append survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Durability {
     /// The sudden end of the process, but perhaps not that of the machine. The next append with
     /// [`Durability::Disk`] makes it durable as well.
@@ -110,6 +112,7 @@ pub enum Durability {
 
 /// The bounds of one read. The first entry is returned even if it exceeds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadLimits {
     /// The most entries. The default is 100.
     pub max_entries: usize,
@@ -135,6 +138,34 @@ impl Position {
 }
 
 impl AppendOptions {
+    /// Sets the most entries that the log keeps, at least 1.
+    #[must_use]
+    pub fn max_entries(mut self, entries: u64) -> Self {
+        self.max_entries = entries;
+        self
+    }
+
+    /// Sets the most bytes that the log keeps.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Sets the lifetime of the log from this append on, up to [`MAX_TTL`](crate::MAX_TTL).
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets when the append is confirmed.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
     /// Fails if an entry alone exceeds the limit in bytes.
     pub(crate) fn check(&self, log: &LogName, entries: &[Vec<u8>]) -> Result<(), StoreError> {
         match entries.iter().find(|entry| entry.len() as u64 > self.max_bytes) {
@@ -157,6 +188,22 @@ impl Default for AppendOptions {
             ttl: Duration::from_secs(60 * 60),
             durability: Durability::Disk,
         }
+    }
+}
+
+impl ReadLimits {
+    /// Sets the most entries of one read.
+    #[must_use]
+    pub fn max_entries(mut self, entries: usize) -> Self {
+        self.max_entries = entries;
+        self
+    }
+
+    /// Sets the most bytes of all entries of one read together.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
     }
 }
 

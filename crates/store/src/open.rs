@@ -75,6 +75,8 @@ pub fn exists(backend: &StoreBackend, state: &Path) -> bool {
         // If that is unknown, opening it tells.
         StoreBackend::Sqlite(path) => sqlite_path(path.as_deref(), state).try_exists().unwrap_or(true),
         StoreBackend::Valkey(_) => true,
+        // Opening it says what is wrong.
+        _ => true,
     }
 }
 
@@ -101,6 +103,7 @@ pub(crate) async fn connect(
         StoreBackend::Valkey(_) => Err(StoreError::Unusable(
             "this program was built without Valkey (the feature `store-valkey`)".to_owned(),
         )),
+        _ => Err(StoreError::Unusable("this program does not know that kind of store".to_owned())),
     }
 }
 

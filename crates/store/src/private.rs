@@ -3,7 +3,7 @@
 //! On Windows the permissions of the user's profile folder take care of that.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use crate::{StoreError, random};
@@ -60,9 +60,29 @@ pub fn create_file(path: &Path, holding: &[u8]) -> io::Result<Creation> {
 /// disk is not synced, so the file may be damaged after a power loss: use it only for data that can
 /// be recreated.
 pub fn replace_file(path: &Path, holding: &[u8]) -> io::Result<()> {
+    replace_with(path, |mut file| file.write_all(holding))
+}
+
+/// Replaces a file like [`replace_file`], with what `write` writes piece by piece.
+pub fn replace_file_in_pieces(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
+) -> io::Result<()> {
+    replace_with(path, |file| {
+        let mut file = BufWriter::with_capacity(WRITE_BUFFER_BYTES, file);
+        write(&mut file)?;
+        file.into_inner()?;
+        Ok(())
+    })
+}
+
+/// The size of a piece that is written.
+const WRITE_BUFFER_BYTES: usize = 32 * 1024;
+
+fn replace_with(path: &Path, write: impl FnOnce(fs::File) -> io::Result<()>) -> io::Result<()> {
     let random = random::bytes::<8>().map_err(io::Error::other)?;
     let draft = path.with_extension(format!("{}.{DRAFT_EXTENSION}", random::hex(&random)));
-    let written = create_new(&draft).and_then(|mut file| file.write_all(holding));
+    let written = create_new(&draft).and_then(write);
     written.and_then(|()| fs::rename(&draft, path)).inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use zeroize::Zeroizing;
 
 use crate::{Key, StoreError, key, random};
@@ -21,6 +22,22 @@ const KEY_TEXT_PREFIX: &str = "bowline-key-1:";
 /// The key that values are encrypted with. It is never printed, and is wiped when dropped.
 #[derive(Clone)]
 pub struct SealKey(Zeroizing<[u8; 32]>);
+
+/// Nonces for many values, read from the operating system a batch at a time: to ask it for each one takes longer
+/// than the encryption of a small value.
+///
+/// Every nonce is 96 random bits that are given away once, so two are as unlikely to be the same as if each
+/// had been asked for by itself, whatever other processes encrypt with the key. It cannot be cloned, and nothing
+/// is left of it for a later process.
+#[derive(Debug)]
+pub struct NonceSource {
+    bytes: [u8; NONCE_BATCH * NONCE_LEN],
+    /// How many nonces of the batch were given away.
+    used: usize,
+}
+
+/// How many nonces are read at once. Linux gives 256 bytes without interruption.
+const NONCE_BATCH: usize = 21;
 
 /// A value cannot be decrypted: another key, another record, or changed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +60,28 @@ impl SealKey {
     /// # Errors
     /// The error is [`StoreError::Unusable`] if the file has something else in it.
     pub fn load_or_create(path: &Path) -> Result<Self, StoreError> {
+        Self::generate()?.load_or_save(path)
+    }
+
+    /// Reads the key from a file, in which this key is saved if there is none.
+    ///
+    /// # Errors
+    /// Those of [`SealKey::load_or_create`].
+    pub fn load_or_save(&self, path: &Path) -> Result<Self, StoreError> {
         let mut notes = Vec::new();
-        let key = key::file::read_or_create_key(path, &Self::generate()?, &mut notes)?;
+        let key = key::file::read_or_create_key(path, self, &mut notes)?;
         for note in notes {
             tracing::info!("{note}");
         }
         Ok(key)
+    }
+
+    /// Derives a key for another purpose, from which nothing can be concluded about this one.
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0[..]), purpose.as_bytes());
+        let mut derived = Zeroizing::new([0; 32]);
+        derived.copy_from_slice(tag.as_ref());
+        derived
     }
 
     /// Identifies the key without revealing it.
@@ -77,21 +110,44 @@ impl SealKey {
     /// Encrypts the value of a record. It is 29 bytes longer then, and can be decrypted only for the
     /// same record.
     pub fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let nonce = random::bytes::<NONCE_LEN>()?;
-        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
+        let mut sealed = Vec::with_capacity(value.len() + SEAL_OVERHEAD);
+        self.push_sealed(&mut sealed, random::bytes()?, key, &[value])?;
+        Ok(sealed)
+    }
+
+    /// Appends what [`SealKey::seal`] returns for a value, which is given in parts. Returns how many bytes that are.
+    pub fn seal_onto(
+        &self,
+        sealed: &mut Vec<u8>,
+        nonces: &mut NonceSource,
+        key: &Key,
+        value: &[&[u8]],
+    ) -> Result<usize, StoreError> {
+        self.push_sealed(sealed, nonces.next()?, key, value)
+    }
+
+    fn push_sealed(
+        &self,
+        sealed: &mut Vec<u8>,
+        nonce: [u8; NONCE_LEN],
+        key: &Key,
+        value: &[&[u8]],
+    ) -> Result<usize, StoreError> {
+        let begin = sealed.len();
         sealed.push(FORMAT_VERSION);
         sealed.extend_from_slice(&nonce);
-        sealed.extend_from_slice(value);
-        let tag = self
-            .cipher()
-            .seal_in_place_separate_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(associated_data(key)),
-                &mut sealed[1 + NONCE_LEN..],
-            )
-            .map_err(|_| StoreError::Unusable("the value is too large to be encrypted".into()))?;
+        let text = sealed.len();
+        for part in value {
+            sealed.extend_from_slice(part);
+        }
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let aad = Aad::from(associated_data(key));
+        let Ok(tag) = self.cipher().seal_in_place_separate_tag(nonce, aad, &mut sealed[text..]) else {
+            sealed.truncate(begin);
+            return Err(StoreError::Unusable("the value is too large to be encrypted".into()));
+        };
         sealed.extend_from_slice(tag.as_ref());
-        Ok(sealed)
+        Ok(sealed.len() - begin)
     }
 
     /// Decrypts the value of a record.
@@ -117,6 +173,29 @@ impl SealKey {
         )
     }
 }
+
+impl NonceSource {
+    fn next(&mut self) -> Result<[u8; NONCE_LEN], StoreError> {
+        if self.used == NONCE_BATCH {
+            self.bytes = random::bytes()?;
+            self.used = 0;
+        }
+        let nonce = *self.bytes[self.used * NONCE_LEN..].first_chunk().expect("the batch is whole nonces");
+        // Before it is used: whatever happens then, it is not used again.
+        self.used += 1;
+        Ok(nonce)
+    }
+}
+
+impl Default for NonceSource {
+    /// Nothing is read before the first nonce is needed.
+    fn default() -> Self {
+        Self { bytes: [0; NONCE_BATCH * NONCE_LEN], used: NONCE_BATCH }
+    }
+}
+
+/// How much longer a value is when it is encrypted.
+const SEAL_OVERHEAD: usize = 1 + NONCE_LEN + 16;
 
 /// The associated data of a record. A kind contains no NUL, so it is unambiguous.
 fn associated_data(key: &Key) -> Vec<u8> {
@@ -157,10 +236,38 @@ mod tests {
     }
 
     #[test]
+    fn a_nonce_of_a_batch_is_given_away_once() {
+        let (mut nonces, mut seen) = (NonceSource::default(), std::collections::HashSet::new());
+        for _ in 0..10 * NONCE_BATCH {
+            let nonce = nonces.next().unwrap();
+            assert!(nonce != [0; NONCE_LEN] && seen.insert(nonce));
+        }
+    }
+
+    #[test]
+    fn a_value_in_parts_is_appended_as_one() {
+        let login = Key::new("login", "a");
+        let (mut file, mut nonces) = (b"before".to_vec(), NonceSource::default());
+        let length = key().seal_onto(&mut file, &mut nonces, &login, &[b"a ", b"token"]).unwrap();
+        assert_eq!((file.len(), length), (6 + length, 7 + SEAL_OVERHEAD));
+        assert_eq!(key().open(&login, &file[6..]).unwrap().as_slice(), b"a token");
+        assert_eq!(key().seal(&login, b"a token").unwrap().len(), length);
+    }
+
+    #[test]
     fn tk_03_a_key_is_not_printed() {
         let key = SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef");
         let shown = format!("{key:?} {key:#?}");
         assert!(!shown.contains("48") && !shown.contains("0123"), "{shown}");
+    }
+
+    #[test]
+    fn a_derived_key_is_of_its_key_and_its_purpose() {
+        let derived = key().derive("ids");
+        assert_eq!(*derived, *key().derive("ids"));
+        assert_ne!(*derived, *key().derive("tasks"));
+        assert_ne!(*derived, *SealKey::from_bytes([8; 32]).derive("ids"));
+        assert_ne!(*derived, *key().0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct FakeControl {
 /// A request or notification that arrived.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Received {
+pub struct ReceivedMessage {
     /// The method.
     pub method: String,
     /// The params; `null` if there were none.
@@ -27,7 +27,7 @@ pub struct Received {
 impl FakeControl {
     /// Returns all requests and notifications that arrived, in order, including those that were
     /// refused or cut.
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<ReceivedMessage> {
         self.engine.state.lock().received.clone()
     }
 

@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::{
-    Answer, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, UNSUPPORTED_VERSION, notification, request,
-};
-use crate::control::Received;
+use crate::control::ReceivedMessage;
 use crate::fake_server::{FakeEra, FakeServer, FakeTool};
 use crate::listeners::{Change, Listeners, Notifications, SUBSCRIPTION_KEY};
+use crate::request_outcome::{
+    INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RequestOutcome, UNSUPPORTED_VERSION, notification,
+    request,
+};
 use crate::running_call::{CallEvent, RunningCall};
 use crate::tool::ToolError;
 
@@ -23,7 +24,7 @@ pub(crate) struct Engine {
 
 #[derive(Default)]
 pub(crate) struct EngineState {
-    pub(crate) received: Vec<Received>,
+    pub(crate) received: Vec<ReceivedMessage>,
     /// Name and arguments of each call that ran a tool.
     pub(crate) calls: Vec<(String, Value)>,
     /// The client's capabilities in each legacy session. Over byte streams there is one, named "".
@@ -60,7 +61,7 @@ struct ParkedCall {
 /// How a request is answered.
 pub(crate) enum Response {
     /// At once.
-    Ready(Answer),
+    Ready(RequestOutcome),
     /// By a running call, which may send messages first.
     Running(CallInProgress),
     /// By a subscription: this message, and then the notifications.
@@ -82,7 +83,7 @@ impl Engine {
     pub(crate) fn receive(&self, message: &Value) -> ArmedFaults {
         let mut state = self.state.lock();
         let Some(method) = message["method"].as_str() else { return ArmedFaults::default() };
-        state.received.push(Received { method: method.to_owned(), params: message["params"].clone() });
+        state.received.push(ReceivedMessage { method: method.to_owned(), params: message["params"].clone() });
         if message["id"].is_null() { ArmedFaults::default() } else { std::mem::take(&mut state.faults) }
     }
 
@@ -99,7 +100,7 @@ impl Engine {
     }
 
     /// Opens a legacy session and returns the result of `initialize`.
-    pub(crate) fn initialize(&self, session: &str, params: &Value) -> Answer {
+    pub(crate) fn initialize(&self, session: &str, params: &Value) -> RequestOutcome {
         if self.script.era == FakeEra::Modern {
             return self.unsupported_version();
         }
@@ -112,7 +113,7 @@ impl Engine {
         if let Some(instructions) = &self.script.instructions {
             result["instructions"] = instructions.as_str().into();
         }
-        Answer::Result(result)
+        RequestOutcome::Result(result)
     }
 
     /// Starts to answer a request other than `initialize`. `client` holds the capabilities of a
@@ -139,7 +140,11 @@ impl Engine {
     }
 
     /// Runs a call to its response. `emit` sends a message that comes before it.
-    pub(crate) async fn finish(&self, running: CallInProgress, mut emit: impl FnMut(Value) + Send) -> Answer {
+    pub(crate) async fn finish(
+        &self,
+        running: CallInProgress,
+        mut emit: impl FnMut(Value) + Send,
+    ) -> RequestOutcome {
         let CallInProgress { mut call, capabilities } = running;
         loop {
             match call.next().await {
@@ -238,12 +243,12 @@ impl Engine {
     fn start_call(&self, params: &Value, capabilities: Value) -> Response {
         let name = params["name"].as_str().unwrap_or_default();
         let Some(tool) = self.offered_tools().find(|tool| tool.definition["name"] == name) else {
-            return Response::Ready(Answer::error(INVALID_PARAMS, format!("Unknown tool: {name}")));
+            return Response::Ready(RequestOutcome::error(INVALID_PARAMS, format!("Unknown tool: {name}")));
         };
         let token = params["_meta"].get("progressToken").cloned();
         let call = if let Some(state) = params["requestState"].as_str() {
             let Some(call) = self.resume(state, params, token) else {
-                return Response::Ready(Answer::error(INVALID_PARAMS, "Unknown requestState"));
+                return Response::Ready(RequestOutcome::error(INVALID_PARAMS, "Unknown requestState"));
             };
             call
         } else {
@@ -255,11 +260,11 @@ impl Engine {
     }
 
     /// Answers a modern call with the request for input that its tool waits for.
-    fn park(&self, call: RunningCall, method: &str, params: &Value, reply: QuestionReply) -> Answer {
+    fn park(&self, call: RunningCall, method: &str, params: &Value, reply: QuestionReply) -> RequestOutcome {
         let state = format!("call-{}", self.next_number());
         self.state.lock().parked.insert(state.clone(), ParkedCall { call, reply });
         let input = json!({ INPUT_KEY: { "method": method, "params": params } });
-        self.complete(Answer::Result(
+        self.complete(RequestOutcome::Result(
             json!({ "resultType": "input_required", "inputRequests": input, "requestState": state }),
         ))
     }
@@ -273,10 +278,10 @@ impl Engine {
         Some(call)
     }
 
-    fn answer(&self, method: &str, params: &Value) -> Answer {
+    fn answer(&self, method: &str, params: &Value) -> RequestOutcome {
         let legacy = self.script.era == FakeEra::Legacy;
         let script = &self.script;
-        Answer::Result(match method {
+        RequestOutcome::Result(match method {
             "ping" if legacy => json!({}),
             "server/discover" if !legacy => {
                 let mut result = json!({
@@ -316,7 +321,7 @@ impl Engine {
                 };
                 json!({})
             }
-            _ => return Answer::error(METHOD_NOT_FOUND, format!("Method not found: {method}")),
+            _ => return RequestOutcome::error(METHOD_NOT_FOUND, format!("Method not found: {method}")),
         })
     }
 
@@ -328,28 +333,28 @@ impl Engine {
             .filter(move |tool| tool.definition["name"].as_str().is_none_or(|name| !removed.contains(name)))
     }
 
-    fn expand_prompt(&self, params: &Value) -> Answer {
+    fn expand_prompt(&self, params: &Value) -> RequestOutcome {
         let name = params["name"].as_str().unwrap_or_default();
         let Some(prompt) = self.script.prompts.iter().find(|prompt| prompt.name == name) else {
-            return Answer::error(INVALID_PARAMS, format!("Unknown prompt: {name}"));
+            return RequestOutcome::error(INVALID_PARAMS, format!("Unknown prompt: {name}"));
         };
         let arguments = params.get("arguments").cloned().unwrap_or_else(|| Map::new().into());
         let content = json!({ "type": "text", "text": (prompt.expand)(arguments) });
-        Answer::Result(json!({ "messages": [{ "role": "user", "content": content }] }))
+        RequestOutcome::Result(json!({ "messages": [{ "role": "user", "content": content }] }))
     }
 
-    fn read_resource(&self, params: &Value) -> Answer {
+    fn read_resource(&self, params: &Value) -> RequestOutcome {
         let uri = params["uri"].as_str().unwrap_or_default();
         let Some(resource) = self.script.resources.iter().find(|resource| resource.uri == uri) else {
             let code = match self.script.era {
                 FakeEra::Legacy => RESOURCE_NOT_FOUND,
                 FakeEra::Modern => INVALID_PARAMS,
             };
-            return Answer::error(code, "Resource not found");
+            return RequestOutcome::error(code, "Resource not found");
         };
         let state = self.state.lock();
         let text = state.updated_texts.get(uri).unwrap_or(&resource.text);
-        Answer::Result(json!({
+        RequestOutcome::Result(json!({
             "contents": [{ "uri": resource.uri, "mimeType": "text/plain", "text": text }],
         }))
     }
@@ -369,9 +374,9 @@ impl Engine {
         json!({ "name": self.script.name, "version": env!("CARGO_PKG_VERSION") })
     }
 
-    fn unsupported_version(&self) -> Answer {
+    fn unsupported_version(&self) -> RequestOutcome {
         let data = json!({ "supported": [self.script.era.revision()] });
-        Answer::Error {
+        RequestOutcome::Error {
             code: UNSUPPORTED_VERSION,
             message: "Unsupported protocol version".to_owned(),
             data: Some(data),
@@ -379,14 +384,14 @@ impl Engine {
     }
 
     /// Adds the members that every modern result has.
-    fn complete(&self, answer: Answer) -> Answer {
+    fn complete(&self, answer: RequestOutcome) -> RequestOutcome {
         match answer {
-            Answer::Result(mut result) if self.script.era == FakeEra::Modern => {
+            RequestOutcome::Result(mut result) if self.script.era == FakeEra::Modern => {
                 if result["resultType"].is_null() {
                     result["resultType"] = "complete".into();
                 }
                 result["_meta"][SERVER_INFO_KEY] = self.server_info();
-                Answer::Result(result)
+                RequestOutcome::Result(result)
             }
             answer => answer,
         }

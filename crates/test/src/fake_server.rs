@@ -117,7 +117,7 @@ impl FakeServer {
         A: schemars::JsonSchema + serde::de::DeserializeOwned,
         R: IntoToolResult,
     {
-        use crate::answer::INVALID_PARAMS;
+        use crate::request_outcome::INVALID_PARAMS;
         use crate::tool::ToolError;
 
         let schema: Value = bowline::schema::of::<A>().decode().expect("a schema is JSON");

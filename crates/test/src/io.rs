@@ -14,17 +14,17 @@ use tokio::io::{
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::answer::Answer;
 use crate::control::FakeControl;
 use crate::engine::{Engine, Response};
 use crate::fake_server::FakeServer;
 use crate::listeners::Notifications;
+use crate::request_outcome::RequestOutcome;
 
-/// A fake server on byte streams in this process, for [`Builder::connect_io`].
+/// A fake server on byte streams in this process, for [`ClientBuilder::connect_io`].
 ///
 /// It serves one connection: when that has ended, so has the server.
 ///
-/// [`Builder::connect_io`]: bowline::Builder::connect_io
+/// [`ClientBuilder::connect_io`]: bowline::ClientBuilder::connect_io
 pub struct FakeIoServer {
     control: FakeControl,
     streams: Mutex<Option<ClientStreams>>,
@@ -67,7 +67,7 @@ impl FakeIoServer {
     }
 
     /// Returns an entry for [`Client::builder`] with the server's name and default limits. There is
-    /// no program behind it: it is for [`Builder::connect_io`](bowline::Builder::connect_io) only.
+    /// no program behind it: it is for [`ClientBuilder::connect_io`](bowline::ClientBuilder::connect_io) only.
     pub fn server(&self) -> Server {
         Server::stdio(self.control.engine.script.name.clone(), "in-process")
             .build()
@@ -153,7 +153,7 @@ async fn answer(engine: &Engine, message: &Value, outbox: &mpsc::UnboundedSender
     let id = &message["id"];
     if message["method"] == "initialize" {
         let answer = engine.initialize(ONLY_SESSION, &message["params"]);
-        let is_open = matches!(answer, Answer::Result(_));
+        let is_open = matches!(answer, RequestOutcome::Result(_));
         let _ = outbox.send(answer.into_message(id));
         if is_open {
             let notifications = engine.state.lock().listeners.listen(None);

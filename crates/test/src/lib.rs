@@ -31,14 +31,14 @@
 //! host, in both eras of the protocol.
 //!
 //! ```
-//! # use bowline_test::{Elicited, FakeServer, ToolError};
+//! # use bowline_test::{ElicitationReply, FakeServer, ToolError};
 //! # use serde_json::json;
 //! let server = FakeServer::modern().async_tool("order", |cx, args| async move {
 //!     cx.progress(1.0, Some(2.0), Some("looking it up"));
 //!     let schema = json!({ "type": "object", "properties": { "size": { "type": "string" } } });
 //!     match cx.elicit_form("Which size?", schema).await? {
-//!         Elicited::Accept(form) => Ok(format!("{} in {}", args["item"], form["size"])),
-//!         Elicited::Decline | Elicited::Cancel => Err(ToolError::new("nothing was ordered")),
+//!         ElicitationReply::Accept(form) => Ok(format!("{} in {}", args["item"], form["size"])),
+//!         _ => Err(ToolError::new("nothing was ordered")),
 //!     }
 //! });
 //! ```
@@ -72,21 +72,21 @@
 //! Do not pause the clock over HTTP: while a request is on its way through the operating system, all
 //! tasks look idle, and the limits elapse before the answer can arrive.
 
-mod answer;
 mod control;
 mod engine;
 mod fake_server;
 mod http;
 mod io;
 mod listeners;
+mod request_outcome;
 mod running_call;
 mod tool;
 
-pub use control::{FakeControl, Received};
+pub use control::{FakeControl, ReceivedMessage};
 pub use fake_server::FakeServer;
 pub use http::FakeHttpServer;
 pub use io::FakeIoServer;
-pub use tool::{Elicited, IntoToolResult, ToolContext, ToolError, ToolResult};
+pub use tool::{ElicitationReply, IntoToolResult, ToolContext, ToolError, ToolResult};
 
 /// Compiles the example of the package's page.
 #[cfg(doctest)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::answer::notification;
+use crate::request_outcome::notification;
 
 /// The streams on which notifications are sent, and those that wait for one.
 #[derive(Default)]

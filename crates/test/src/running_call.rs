@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answer::Answer;
+use crate::request_outcome::RequestOutcome;
 use crate::tool::{ToolContext, ToolError, ToolFuture};
 
 /// Something that a running call does.
@@ -14,7 +14,7 @@ pub(crate) enum CallEvent {
     /// It sends a request to the client, and waits for the result.
     Ask { method: String, params: Value, reply: oneshot::Sender<Result<Value, ToolError>> },
     /// It ends.
-    Done(Answer),
+    Done(RequestOutcome),
 }
 
 /// A running call. Dropping it cancels the tool.
@@ -42,7 +42,7 @@ impl RunningCall {
                     self.tool = Box::pin(std::future::ready(result));
                     event
                 }
-                Err(_) => CallEvent::Done(Answer::from(result)),
+                Err(_) => CallEvent::Done(RequestOutcome::from(result)),
             },
         }
     }

@@ -37,7 +37,8 @@ pub struct ToolContext {
 
 /// The answer to a form.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Elicited {
+#[non_exhaustive]
+pub enum ElicitationReply {
     /// The person filled in the form, with this content.
     Accept(Value),
     /// The person declined.
@@ -157,13 +158,13 @@ impl ToolContext {
 
     /// Asks the person behind the host to fill in a form. `schema` is an object schema of simple
     /// fields. Fails if the client did not declare elicitation, or answers with an error.
-    pub async fn elicit_form(&self, message: &str, schema: Value) -> Result<Elicited, ToolError> {
+    pub async fn elicit_form(&self, message: &str, schema: Value) -> Result<ElicitationReply, ToolError> {
         let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
         let answer = self.request("elicitation/create", params).await?;
         Ok(match answer["action"].as_str() {
-            Some("accept") => Elicited::Accept(answer["content"].clone()),
-            Some("decline") => Elicited::Decline,
-            _ => Elicited::Cancel,
+            Some("accept") => ElicitationReply::Accept(answer["content"].clone()),
+            Some("decline") => ElicitationReply::Decline,
+            _ => ElicitationReply::Cancel,
         })
     }
 

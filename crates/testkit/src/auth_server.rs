@@ -46,7 +46,7 @@ use crate::server_thread::ServerThread;
 pub use browser::{Browser, WebPage, follow_authorize_url, with_query_parameter};
 pub use client::AuthClient;
 pub use control::{AuthControl, IssuedTokens};
-pub use fault::AuthFault;
+pub use fault::{AuthFault, AuthFaultKind};
 pub use jwt::SigningKey;
 pub use protection::Protection;
 pub use request_log::{AuthCounts, ReceivedAuthRequest};
@@ -133,7 +133,7 @@ pub(crate) struct AuthCore {
     /// `http://127.0.0.1:port`.
     origin: String,
     script: Mutex<Arc<AuthScript>>,
-    faults: ArmedFaults<fault::AuthFaultKind>,
+    faults: ArmedFaults<AuthFaultKind>,
     request_log: request_log::RequestLog,
     vault: Mutex<vault::Vault>,
     /// The key that signs, which can be rotated.

@@ -62,6 +62,8 @@ mod task_plan;
 mod tool;
 
 pub use armed_faults::InjectedFault;
+#[doc(hidden)]
+pub use auth_server::AuthFaultKind;
 pub use auth_server::{
     AuthClient, AuthControl, AuthCounts, AuthFault, AuthScript, AuthServer, Browser, IssuedTokens,
     Protection, ReceivedAuthRequest, RefreshTokenPolicy, SigningKey, WebPage, follow_authorize_url,
@@ -73,6 +75,8 @@ pub use completion::Completion;
 pub use control::{Control, PendingServerRequest};
 pub use engine::{ServerRequestInfo, Session, StreamKind, SubscriptionEnd, SubscriptionInfo, TaskInfo};
 pub use fault::Fault;
+#[doc(hidden)]
+pub use fault::FaultKind;
 pub use http::HttpServer;
 pub use message_log::ReceivedMessage;
 pub use model::{ScriptedModel, ToolOutcome};

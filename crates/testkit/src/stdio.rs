@@ -19,6 +19,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::fault::TransportKind;
+#[cfg(target_os = "linux")]
+use crate::process_exit::has_exited;
 use crate::script::Script;
 use crate::server_thread::{ServerThread, Spawner};
 use wire::ProcessOrder;
@@ -31,6 +33,8 @@ pub(crate) const SCRIPT_ENV: &str = "TESTKIT_SCRIPT";
 pub(crate) const HOLD_ARG: &str = "--hold";
 /// How long such a child lives at most, should a test fail to end it.
 const HOLD_SECONDS: u64 = 300;
+/// How long a server may take to learn that a process has exited.
+const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The command that starts the stdio server.
 #[derive(Clone, Debug)]
@@ -119,6 +123,17 @@ impl StdioServer {
     /// Returns the pid of the newest process.
     pub fn pid(&self) -> Option<u32> {
         self.processes().last().map(|process| process.pid)
+    }
+
+    /// Panics if a process has not exited.
+    pub async fn expect_all_exited(&self) {
+        // This server learns of an exit later than whoever waits for the process.
+        #[cfg(target_os = "linux")]
+        for process in self.processes().iter().filter(|process| process.is_running() && process.pid > 0) {
+            assert!(has_exited(process.pid), "{process:?}");
+        }
+        let all_exited = || self.processes().iter().all(|process| !process.is_running());
+        self.control.engine.message_log.expect_condition(all_exited, EXIT_REPORT_TIMEOUT).await;
     }
 
     /// Returns the pids of all children started by [`Fault::grandchild`](crate::Fault::grandchild)

@@ -23,6 +23,10 @@ pub mod process;
 #[path = "process_absent.rs"]
 pub mod process;
 mod redact;
+mod shown_url;
+mod suspend;
 
 pub use percent::percent_decode_lossy;
 pub use redact::{REDACTED, Redactor};
+pub use shown_url::{describe_url, describe_url_text, is_word};
+pub use suspend::is_suspend;

@@ -72,7 +72,7 @@ use tokio::sync::watch;
 pub use attached::{AttachedHandle, AttachedLine, AttachedProcess, AttachedReader, attach};
 pub use environment::INHERITED_VARIABLES;
 pub use list::{RunningProcess, RunningServer, list};
-pub use locate::{Interpreter, ProgramLocation, locate};
+pub use locate::{Interpreter, ProgramLocation, WINDOWS_LINE_END, locate};
 #[cfg(unix)]
 pub use mark::MARK_VARIABLE;
 pub use one_shot::{OneShot, OneShotOutput, program_name};

@@ -1,43 +1,64 @@
-//! A host: a session that calls servers at random, and knows each of its calls.
+//! A host: a session, or requests on their own, that calls servers at random and knows each of its calls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{Client, ErrorKind, Execution, Server};
+use anyhow::ensure;
+use bowline::config::Protocol;
+use bowline::{Client, Era, ErrorKind, Execution, Server};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::books::{Books, Outcome};
 use super::servers::{EFFECT_TOOL, HARMLESS_TOOL, server_name};
 
-/// A host.
+/// A host that is connected.
 pub(super) struct Host {
-    pub(super) number: u32,
+    number: u32,
+    client: Client,
+}
+
+/// How a host calls servers.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
     pub(super) seed: u64,
     /// How many servers there are.
     pub(super) servers: u32,
-    pub(super) url: String,
     pub(super) end: Instant,
 }
 
+/// The era of a host. Every other one has a session.
+pub(super) fn era(number: u32) -> Era {
+    if number.is_multiple_of(2) { Era::Legacy } else { Era::Modern }
+}
+
 impl Host {
-    /// Calls servers until the end.
-    pub(super) async fn run(self, books: Arc<Books>) {
-        let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(u64::from(self.number)));
-        let server = Server::http(format!("host-{}", self.number), &self.url).build();
-        let server = server.expect("a loopback URL").with_keepalive(None);
-        let client = match Client::builder(server).open() {
-            Ok(client) => client,
-            Err(error) => return books.violate(format!("host {}: {error}", self.number)),
+    /// Connects to the gateway.
+    pub(super) async fn connect(number: u32, url: String) -> anyhow::Result<Self> {
+        let era = era(number);
+        let protocol = match era {
+            Era::Legacy => Protocol::Legacy,
+            Era::Modern => Protocol::Modern,
         };
+        let server = Server::http(format!("host-{number}"), &url).build()?;
+        let client = Client::connect(server.with_keepalive(None).with_protocol(protocol)).await?;
+        let peer = client.ready().await?;
+        ensure!(peer.era() == era, "host {number} speaks {:?}", peer.era());
+        Ok(Self { number, client })
+    }
+
+    /// Calls servers until the end.
+    pub(super) async fn run(self, load: Load, books: Arc<Books>) -> Self {
+        let Self { number, client } = &self;
+        let mut random = fastrand::Rng::with_seed(load.seed.wrapping_add(u64::from(*number)));
         for turn in 0.. {
             sleep(Duration::from_millis(random.u64(..MAX_PAUSE_MS))).await;
-            if Instant::now() >= self.end {
+            if Instant::now() >= load.end {
                 break;
             }
-            let server = server_name(random.u32(..self.servers));
+            let server = server_name(random.u32(..load.servers));
             let is_harmless = random.bool();
-            let call = format!("{}/{turn}", self.number);
+            let call = format!("{number}/{turn}");
             let tool = if is_harmless { HARMLESS_TOOL } else { EFFECT_TOOL };
             let name = format!("{server}__{tool}");
             let arguments = json!({ "call": call });
@@ -56,13 +77,18 @@ impl Host {
                     Outcome::Result
                 }
                 Err(error) => match execution(&error) {
-                    Execution::NotExecuted => Outcome::NotExecuted(error.to_string()),
-                    Execution::Unknown => Outcome::Unknown(error.to_string()),
+                    Execution::NotExecuted => Outcome::NotExecuted(format!("{name}: {error}")),
+                    Execution::Unknown => Outcome::Unknown(format!("{name}: {error}")),
                 },
             };
             books.ended(call, is_harmless, outcome);
         }
-        client.close().await;
+        self
+    }
+
+    /// Ends its session, if it has one.
+    pub(super) async fn leave(self) {
+        self.client.close().await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The process of the gateway: how it is started, killed and measured, and what it does.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bowline::Server;
+use bowline::config::Share;
 use bowline_gateway::{FolderCatalog, Gateway, HttpListener, HttpSettings, Naming, SessionFiles};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -16,11 +18,20 @@ use tokio::process::{Child, Command};
 
 use super::PROCESS_ROLE;
 
+/// How the gateway reaches a server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) enum UpstreamPlan {
+    /// By its URL.
+    Http(String),
+    /// By starting it. All sessions of hosts share one process.
+    Stdio { program: PathBuf, args: Vec<String>, env: Vec<(String, String)> },
+}
+
 /// What the process of the gateway is told.
 #[derive(Serialize, Deserialize)]
 struct Plan {
-    /// Names and URLs.
-    servers: Vec<(String, String)>,
+    /// By their names.
+    servers: Vec<(String, UpstreamPlan)>,
     /// Where it listens.
     address: SocketAddr,
     state: PathBuf,
@@ -46,8 +57,8 @@ impl StateFolder {
     }
 
     /// The names of the files of sessions.
-    pub(super) fn session_files(&self) -> anyhow::Result<Vec<String>> {
-        let names: Result<Vec<_>, _> = std::fs::read_dir(self.0.join("sessions"))?
+    pub(super) fn session_files(&self) -> anyhow::Result<BTreeSet<String>> {
+        let names: Result<BTreeSet<_>, _> = std::fs::read_dir(self.0.join("sessions"))?
             .map(|file| file.map(|file| file.file_name().to_string_lossy().into_owned()))
             .collect();
         Ok(names?.into_iter().filter(|name| name != "key" && name != "owners").collect())
@@ -61,13 +72,16 @@ impl Drop for StateFolder {
 }
 
 impl GatewayProcess {
-    pub(super) async fn start(servers: &[(String, String)], folder: &StateFolder) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        servers: &[(String, UpstreamPlan)],
+        folder: &StateFolder,
+    ) -> anyhow::Result<Self> {
         Self::start_at(servers, &folder.0, SocketAddr::from(([127, 0, 0, 1], 0)), None).await
     }
 
     /// Starts a gateway whose sessions may be idle for this long.
     pub(super) async fn start_with_idle(
-        servers: &[(String, String)],
+        servers: &[(String, UpstreamPlan)],
         folder: &StateFolder,
         idle: Duration,
     ) -> anyhow::Result<Self> {
@@ -76,7 +90,7 @@ impl GatewayProcess {
     }
 
     async fn start_at(
-        servers: &[(String, String)],
+        servers: &[(String, UpstreamPlan)],
         state: &Path,
         address: SocketAddr,
         session_idle_ms: Option<u64>,
@@ -107,7 +121,7 @@ impl GatewayProcess {
     /// Kills the process and starts another one in its place.
     pub(super) async fn kill_and_restart(
         mut self,
-        servers: &[(String, String)],
+        servers: &[(String, UpstreamPlan)],
         folder: &StateFolder,
     ) -> anyhow::Result<Self> {
         self.child.kill().await?;
@@ -131,6 +145,22 @@ impl GatewayProcess {
     }
 }
 
+impl UpstreamPlan {
+    fn configured(&self, name: &str) -> anyhow::Result<Server> {
+        match self {
+            Self::Http(url) => Ok(Server::http(name, url).build()?),
+            Self::Stdio { program, args, env } => {
+                let program = program.to_str().context("the path of the server is UTF-8")?;
+                let mut server = Server::stdio(name, program).args(args.iter().cloned());
+                for (name, value) in env {
+                    server = server.env(name, value.as_str());
+                }
+                Ok(server.build()?.with_share(Share::All))
+            }
+        }
+    }
+}
+
 /// How long the gateway may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
@@ -144,7 +174,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 async fn serve(plan: Plan) -> anyhow::Result<()> {
     let servers: Result<Vec<_>, _> =
-        plan.servers.iter().map(|(name, url)| Server::http(name, url).build()).collect();
+        plan.servers.iter().map(|(name, upstream)| upstream.configured(name)).collect();
     let gateway = Gateway::builder(servers?)
         .naming(Naming::Prefixed)
         .catalog_cache(FolderCatalog::new(plan.state.join("catalog")))

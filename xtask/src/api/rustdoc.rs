@@ -20,7 +20,7 @@ use crate::{shell, workspace::Workspace};
 /// the documentation was built with, and nothing is compiled again.
 pub(super) fn document(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = shell::cargo(workspace);
-    cargo.args(["doc", "--workspace", "--lib", "--no-deps", "--quiet"]);
+    cargo.args(["doc", "--workspace", "--lib", "--no-deps", "--quiet", "--features", shell::DOC_FEATURES]);
     cargo.env("RUSTDOC", env::current_exe()?).env(REAL_RUSTDOC, find_rustdoc());
     cargo.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
     shell::run(&mut cargo)?;

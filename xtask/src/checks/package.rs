@@ -1,4 +1,5 @@
-//! Checks that every package that is published can be, and what each one holds.
+//! Checks that every package that is published can be, what each one holds, and that the guides name
+//! packages with the version that is published ([`doc_versions`]).
 //!
 //! Nothing is compiled: `cargo publish --workspace --dry-run`, which is a part of a release, does
 //! that. The registry is not asked either, because the index of all dependencies is on the disk
@@ -9,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+use super::doc_versions;
 use crate::{shell, workspace::Workspace};
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -21,6 +23,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         bail!("published would be {names:?}, not {PUBLISHED:?}; others need `publish = false`");
     }
     let mut problems: Vec<String> = published.iter().flat_map(|package| find_gaps(package)).collect();
+    let version = published.first().and_then(|package| package["version"].as_str());
+    problems.extend(doc_versions::check(workspace, version.context("a package has a version")?)?);
     for name in &names {
         let listed = shell::read(cargo_package(workspace, &[name]).arg("--list"))?;
         problems.extend(find_wrong_files(name, &listed));

@@ -53,6 +53,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let pattern = wheel::file_name(&metadata, wheel::platform_pattern(target))?;
     let wheel = find_file(&packages, &pattern)?;
     installed.extend(python::install(&metadata, target, &wheel, &scratch.path().join("python"))?);
+    python::check_uvx(&metadata, &tools::ensure_uvx(workspace)?, &wheel, &scratch.path().join("uv"))?;
     installed.push(unpack_tarball(&metadata, target, &packages, &scratch.path().join("tarball"))?);
     if let Some(name) = debian_package::file_name(&metadata, target) {
         installed.extend(debian::install(&packages.join(name), &scratch.path().join("debian"))?);

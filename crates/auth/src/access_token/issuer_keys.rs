@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::verification_key::VerificationKey;
-use crate::error::{AuthError, sanitize};
+use crate::error::{AuthError, sanitize_url};
 
 /// Where the keys of an issuer come from.
 pub(super) trait KeySource: Send + Sync + 'static {
@@ -149,7 +149,7 @@ impl IssuerKeys {
     fn finish(&self, outcome: Result<Vec<VerificationKey>, AuthError>) {
         let mut state = self.state.lock();
         state.running = None;
-        let issuer = sanitize(&self.issuer);
+        let issuer = sanitize_url(&self.issuer);
         match outcome {
             Ok(keys) => {
                 tracing::debug!(issuer, keys = keys.len(), "the keys of an issuer were fetched");

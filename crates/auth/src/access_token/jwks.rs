@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::issuer_keys::KeySource;
 use super::verification_key::VerificationKey;
 use crate::discover::issuer_metadata_urls;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 use crate::http_client::AuthHttpClient;
 use crate::metadata;
 
@@ -39,12 +39,12 @@ impl JwksSource {
 
     async fn fetch_unbounded(&self) -> Result<Vec<VerificationKey>, AuthError> {
         let address = self.find_address().await?;
-        let url = metadata::parse_endpoint(&address, &format!("jwks_uri of {}", sanitize(&self.issuer)))?;
+        let url = metadata::parse_endpoint(&address, &format!("jwks_uri of {}", sanitize_url(&self.issuer)))?;
         let document = self.http_client.get_document(&url).await?;
         let keys = document.as_ref().and_then(|document| document.get("keys")?.as_array());
-        let keys = keys.ok_or_else(|| self.untrusted("has no keys where its metadata says"))?;
+        let keys = keys.ok_or_else(|| self.untrusted("publishes no keys at its `jwks_uri`"))?;
         if keys.len() > MAX_KEYS {
-            tracing::warn!(issuer = sanitize(&self.issuer), "only the first {MAX_KEYS} keys are used");
+            tracing::warn!(issuer = sanitize_url(&self.issuer), "only the first {MAX_KEYS} keys are used");
         }
         Ok(keys.iter().take(MAX_KEYS).filter_map(VerificationKey::from_jwk).collect())
     }
@@ -64,16 +64,16 @@ impl JwksSource {
             let text = |name: &str| document.get(name).and_then(Value::as_str);
             if let Some(address) = text("jwks_uri") {
                 if text("issuer") != Some(&*self.issuer) {
-                    return Err(self.untrusted("has metadata of another issuer"));
+                    return Err(self.untrusted("publishes the metadata of another issuer"));
                 }
                 return Ok(address.to_owned());
             }
         }
-        Err(failure.unwrap_or_else(|| self.untrusted("has no metadata that says where its keys are")))
+        Err(failure.unwrap_or_else(|| self.untrusted("publishes no metadata with a `jwks_uri`")))
     }
 
     fn untrusted(&self, what: &str) -> AuthError {
-        AuthError::new(AuthErrorKind::Untrusted, format!("{} {what}", sanitize(&self.issuer)))
+        AuthError::new(AuthErrorKind::Untrusted, format!("{} {what}", sanitize_url(&self.issuer)))
     }
 }
 

@@ -124,9 +124,14 @@ async fn when_tokens_are_bound() {
         assert!(!wanted(&discovery, Dpop::Auto, true) && !wanted(&discovery, Dpop::Never, true));
         let error = should_bind_tokens(&auth(Dpop::Always), &discovery, false).unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "never a bearer token in its place");
+        let what = "the authorization server does not announce DPoP, which `dpop = true` requires";
+        let hint = "leave `dpop` out of the server's `auth` to use bearer tokens";
+        assert_eq!((&*error.what, error.hint.as_deref()), (what, Some(hint)));
     }
 
     discovery.metadata.dpop_signing_alg_values_supported = Some(vec!["RS256".into(), "none".into()]);
     let error = should_bind_tokens(&auth(Dpop::Auto), &discovery, true).unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
+    let what = "the authorization server accepts DPoP proofs signed with RS256, none, but not with ES256";
+    assert_eq!(error.what, what);
 }

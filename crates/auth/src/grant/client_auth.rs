@@ -15,7 +15,7 @@ use crate::client_auth_method;
 use crate::context::AuthContext;
 use crate::discovery::Metadata;
 use crate::dpop;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 use crate::jwt;
 
 /// Sends requests as a client to an authorization server.
@@ -249,10 +249,10 @@ fn check_issuer(client: &OAuthClient, metadata: &Metadata) -> Result<(), AuthErr
         return Ok(());
     }
     let what = format!(
-        "the client {} is known to {}, and is not shown to {}",
+        "the client {} is registered at {}, so its credentials are not sent to {}",
         sanitize(&client.id),
-        sanitize(&client.issuer),
-        sanitize(&metadata.issuer)
+        sanitize_url(&client.issuer),
+        sanitize_url(&metadata.issuer)
     );
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
@@ -269,11 +269,11 @@ pub(super) fn basic_authorization(id: &str, secret: &Secret) -> Secret {
 fn client_secret(client: &OAuthClient) -> Result<&Secret, AuthError> {
     client.secret.as_ref().ok_or_else(|| {
         let what = format!(
-            "the client {} proves itself by {}, and has no secret",
+            "the client {} authenticates by {}, but has no secret",
             sanitize(&client.id),
             client.method.as_str()
         );
-        AuthError::new(AuthErrorKind::Setup, what).hint("give `client_secret` in the client's settings")
+        AuthError::new(AuthErrorKind::Setup, what).hint("set `client_secret` in the server's `auth`")
     })
 }
 

@@ -40,7 +40,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests a device code.
 pub(crate) async fn request_device_code(ask: &TokenRequest<'_>) -> Result<DeviceAuthorization, AuthError> {
     let Some(endpoint) = &ask.metadata.device_authorization_endpoint else {
-        let what = "the authorization server offers no login by a code on another device";
+        let what = "the authorization server does not support login with a device code";
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("log in with a browser"));
     };
     let mut form = PostForm::default();
@@ -57,17 +57,17 @@ pub(crate) async fn request_device_code(ask: &TokenRequest<'_>) -> Result<Device
 pub(super) fn parse_response(body: &Map<String, Value>) -> Result<DeviceAuthorization, AuthError> {
     let untrusted = |what: &str| AuthError::new(AuthErrorKind::Untrusted, what);
     let device_code = token_response::parse_token(body, "device_code")?;
-    let device_code = device_code.ok_or_else(|| untrusted("the answer has no code for this device"))?;
+    let device_code = device_code.ok_or_else(|| untrusted("the answer has no `device_code`"))?;
     let user_code =
         body.get("user_code").and_then(Value::as_str).map(sanitize).filter(|code| !code.is_empty());
-    let user_code = user_code.ok_or_else(|| untrusted("the answer has no code for a person"))?;
+    let user_code = user_code.ok_or_else(|| untrusted("the answer has no `user_code`"))?;
     // The second name is from drafts, and in use.
     let page = |names: &[&str]| {
         let text = names.iter().find_map(|name| body.get(*name)?.as_str())?;
         Url::parse(text).ok().filter(is_https_or_loopback)
     };
     let verification_url = page(&["verification_uri", "verification_url"])
-        .ok_or_else(|| untrusted("the answer has no page on which the code could be typed in"))?;
+        .ok_or_else(|| untrusted("the answer has no usable `verification_uri`"))?;
     let seconds = |name: &str| body.get(name).and_then(number).map(Duration::from_secs);
     Ok(DeviceAuthorization {
         device_code,

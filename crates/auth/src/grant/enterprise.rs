@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::form_post::{PostForm, TokenEndpointError, post_to_configured};
 use super::{TokenGrant, TokenRequest, client_auth, request_tokens, token_response, token_source};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 use crate::metadata::is_https_or_loopback;
 use crate::resource;
 use crate::tokens::Tokens;
@@ -26,7 +26,10 @@ pub(crate) async fn request_tokens_by_idp(ask: &TokenRequest<'_>, idp: &Idp) -> 
     // AX-04: some servers announce no profiles and accept the grant.
     let profiles = ask.metadata.grant_profiles_supported.as_ref();
     if profiles.is_some_and(|profiles| profiles.iter().all(|it| it != ID_JAG_PROFILE)) {
-        let what = format!("{} takes no grant of an identity provider", sanitize(&ask.metadata.issuer));
+        let what = format!(
+            "{} does not support enterprise-managed authorization",
+            sanitize_url(&ask.metadata.issuer)
+        );
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
     let id_token = token_source::read_token(&idp.id_token).await?;
@@ -65,13 +68,13 @@ async fn exchange_id_token(
     let kind = body.get("issued_token_type").and_then(Value::as_str).unwrap_or_default();
     if kind != ID_JAG {
         let what = if kind.is_empty() {
-            "the identity provider does not say of what type its grant is".to_owned()
+            "the identity provider's response has no `issued_token_type`".to_owned()
         } else {
-            format!("the identity provider gave a token of type {}, not a grant", sanitize(kind))
+            format!("the identity provider issued a token of type {}, which is not an ID-JAG", sanitize(kind))
         };
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     }
     token_response::parse_token(&body, "access_token")?.ok_or_else(|| {
-        AuthError::new(AuthErrorKind::Untrusted, "the identity provider's answer has no grant")
+        AuthError::new(AuthErrorKind::Untrusted, "the identity provider's response has no `access_token`")
     })
 }

@@ -15,7 +15,7 @@ use url::{Url, form_urlencoded};
 
 use crate::context::AuthContext;
 use crate::dpop;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 
 /// A form with its `Authorization` header and fence. `Debug` shows the field names only.
 #[derive(Clone, Default)]
@@ -70,7 +70,7 @@ impl PostForm {
         let mut request = Request::new(Bytes::from(body.finish()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = url.as_str().parse().map_err(|_| {
-            let what = format!("{} cannot be asked: its address is not usable", display_url(url));
+            let what = format!("{} cannot be used: it is not a valid URL", sanitize_url(url.as_str()));
             AuthError::new(AuthErrorKind::Untrusted, what)
         })?;
         if let Some(fence) = &self.fence {
@@ -182,7 +182,7 @@ pub(super) fn parse_response(
     url: &Url,
     form: &PostForm,
 ) -> Result<Map<String, Value>, TokenEndpointError> {
-    let at = display_url(url);
+    let at = sanitize_url(url.as_str());
     let status = response.status().as_u16();
     let failed = |kind, what: String| TokenEndpointError { error: AuthError::new(kind, what), code: None };
     // Whatever the body says: a later attempt may succeed, and this response must not cost the
@@ -204,7 +204,7 @@ pub(super) fn parse_response(
         Some(body) if status < 300 => Ok(body),
         // A page from an intermediary, such as a captive portal.
         None if status < 300 && !response.body().is_empty() => {
-            Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with something else than JSON")))
+            Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with something other than JSON")))
         }
         None if status < 300 => Ok(Map::new()),
         _ => Err(failed(AuthErrorKind::Refused, format!("{at} answered with status {status} and no reason"))),
@@ -257,11 +257,6 @@ fn parse_error(
     // Older versions of the Python SDK send this for a client that does not authenticate.
     let code = if code == "unauthorized_client" && status == 401 { "invalid_client" } else { code };
     Some(TokenEndpointError { error: AuthError::new(kind, what), code: Some(code.to_owned()) })
-}
-
-/// A URL for error messages, without its query, which may hold secrets.
-fn display_url(url: &Url) -> String {
-    sanitize(&format!("{}{}", url.origin().ascii_serialization(), url.path()))
 }
 
 impl fmt::Debug for PostForm {

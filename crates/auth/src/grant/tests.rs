@@ -7,6 +7,7 @@ use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse, with};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
 
+use super::workload::check_grant_supported;
 use super::*;
 use crate::discovery::Discovery;
 use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery};
@@ -124,6 +125,11 @@ async fn a_client_is_shown_to_its_own_issuer_only() {
     bench.client.issuer = "https://other.example".into();
     let error = bench.refresh().await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
+    let issuer = bench.server.issuer();
+    let what = format!(
+        "the client {CLIENT_ID} is registered at https://other.example, so its credentials are not sent to {issuer}"
+    );
+    assert_eq!(error.what, what);
     assert_eq!(bench.server.count("token"), 0);
     assert!(!format!("{error:?}").contains(CLIENT_SECRET));
 }
@@ -294,6 +300,8 @@ async fn no_grant_is_sent_to_a_server_without_the_profile() {
     for profiles in [&[other][..], &[]] {
         let error = organization.tokens_by(|_| {}, Some(profiles)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup);
+        let issuer = organization.server.issuer();
+        assert_eq!(error.what, format!("{issuer} does not support enterprise-managed authorization"));
     }
     assert_eq!((organization.idp.count("token"), organization.server.count("token")), (0, 0));
     let profile = "urn:ietf:params:oauth:grant-profile:id-jag";
@@ -303,15 +311,25 @@ async fn no_grant_is_sent_to_a_server_without_the_profile() {
 // AX-03
 #[tokio::test]
 async fn only_a_grant_is_forwarded() {
-    for twist in [
-        AuthFault::set_member("issued_token_type", "urn:ietf:params:oauth:token-type:access_token"),
-        AuthFault::without_member("issued_token_type"),
-        AuthFault::without_member("access_token"),
+    let other = "urn:ietf:params:oauth:token-type:access_token";
+    for (twist, what) in [
+        (
+            AuthFault::set_member("issued_token_type", other),
+            format!("the identity provider issued a token of type {other}, which is not an ID-JAG"),
+        ),
+        (
+            AuthFault::without_member("issued_token_type"),
+            "the identity provider's response has no `issued_token_type`".to_owned(),
+        ),
+        (
+            AuthFault::without_member("access_token"),
+            "the identity provider's response has no `access_token`".to_owned(),
+        ),
     ] {
         let organization = Organization::new().await;
         organization.idp.arm(twist.on("token"));
         let error = organization.tokens().await.unwrap_err();
-        assert_eq!(error.kind, AuthErrorKind::Untrusted);
+        assert_eq!((error.kind, error.what), (AuthErrorKind::Untrusted, what));
         assert_eq!(organization.server.count("token"), 0);
     }
 }
@@ -421,6 +439,21 @@ async fn an_assertion_is_not_sent_where_the_grant_is_unsupported() {
         assert_eq!(sent.is_some(), taken, "{grants}");
     }
     assert_eq!(server.count("token"), 1);
+    discovery.metadata.grant_types_supported = Some(Vec::new());
+    let error = check_grant_supported(&discovery.metadata).unwrap_err();
+    assert_eq!(error.what, format!("{} does not accept platform-issued JWTs", server.issuer()));
+}
+
+#[tokio::test]
+async fn grants_of_a_person_request_no_tokens_without_one() {
+    let bench = GrantBench::new(TokenAuth::None).await;
+    for grant in [Grant::Person, Grant::Device, Grant::Off] {
+        let ctx = ctx(with!(AuthSettings::default(), grant: grant));
+        let ask = token_request(&ctx, &bench.discovery, None);
+        let error = request_tokens_without_person(&ask).await.unwrap_err();
+        assert_eq!(error.what, "this server supports interactive login only");
+    }
+    assert_eq!(bench.server.count("token"), 0);
 }
 
 // AX-09
@@ -494,5 +527,17 @@ async fn a_token_that_is_not_bound_is_used_unless_it_has_to_be() {
     let (_, tokens) = bound(AuthServer::builder(), Dpop::Auto).await;
     assert_eq!(tokens.unwrap().scheme, Scheme::Bearer);
     let (_, tokens) = bound(AuthServer::builder(), Dpop::Always).await;
-    assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Untrusted);
+    let error = tokens.unwrap_err();
+    let what = "the authorization server issued a bearer token although a DPoP key was sent";
+    assert_eq!((error.kind, &*error.what), (AuthErrorKind::Untrusted, what));
+}
+
+/// It would be bound to the key of somebody else.
+#[tokio::test]
+async fn a_bound_token_is_refused_if_no_key_was_sent() {
+    let bench = GrantBench::new(TokenAuth::Basic).await;
+    bench.server.arm(AuthFault::set_member("token_type", "DPoP").on("token"));
+    let error = bench.refresh().await.unwrap_err();
+    let what = "the authorization server issued a DPoP token although no key was sent";
+    assert_eq!((error.kind, &*error.what), (AuthErrorKind::Untrusted, what));
 }

@@ -37,7 +37,7 @@ pub(super) fn parse_token(body: &Map<String, Value>, name: &str) -> Result<Optio
         Some(Value::String(text)) if text.bytes().all(|byte| byte.is_ascii_graphic()) => {
             Ok(Some(Secret::new(text.as_str())))
         }
-        Some(_) => Err(untrusted(&format!("{name} in the answer is no token"))),
+        Some(_) => Err(untrusted(&format!("{name} in the answer is not a valid token"))),
     }
 }
 
@@ -53,7 +53,7 @@ fn parse_scheme(body: &Map<String, Value>) -> Result<Scheme, AuthError> {
         Some(Value::String(name)) => {
             Err(untrusted(&format!("tokens of type {} cannot be used", sanitize(name))))
         }
-        Some(_) => Err(untrusted("token_type in the answer is no name")),
+        Some(_) => Err(untrusted("token_type in the answer is not a string")),
     }
 }
 

@@ -17,16 +17,20 @@ const MAX_TOKEN_LENGTH: u64 = 64 * 1024;
 /// Reads the current token.
 pub(super) async fn read_token(supply: &TokenSource) -> Result<Secret, AuthError> {
     let (text, from) = match supply {
-        TokenSource::Value(value) => (value.expose().to_owned(), "the configured token"),
-        TokenSource::File(path) => (read_file(path).await?, "the file with the token"),
+        TokenSource::Value(value) => (value.expose().to_owned(), "the configured value"),
+        TokenSource::File(path) => (read_file(path).await?, "the content of the token file"),
         TokenSource::Command(program) => {
             let printed = program::run(program, COMMAND_TIMEOUT).await?;
-            (String::from_utf8(printed).unwrap_or_default(), "what the program for the token printed")
+            (String::from_utf8(printed).unwrap_or_default(), "the output of the token command")
+        }
+        _ => {
+            let what = "this program cannot read a token from such a source";
+            return Err(AuthError::new(AuthErrorKind::Setup, what));
         }
     };
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(AuthError::new(AuthErrorKind::Setup, format!("{from} is no token")));
+        return Err(AuthError::new(AuthErrorKind::Setup, format!("{from} is not a valid token")));
     }
     Ok(Secret::new(token))
 }

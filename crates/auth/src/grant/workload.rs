@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{JWT_BEARER, TokenGrant, TokenRequest, request_tokens, token_source};
 use crate::discovery::Metadata;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 use crate::tokens::Tokens;
 
 /// Sends the platform's assertion to the authorization server. A refusal is final; no other grant
@@ -31,11 +31,11 @@ pub(crate) async fn request_tokens_by_assertion(
 }
 
 /// Fails if the authorization server lists its grants without this one.
-fn check_grant_supported(metadata: &Metadata) -> Result<(), AuthError> {
+pub(super) fn check_grant_supported(metadata: &Metadata) -> Result<(), AuthError> {
     if metadata.grant_types_supported.as_ref().is_none_or(|grants| grants.iter().any(|it| it == JWT_BEARER)) {
         return Ok(());
     }
-    let what = format!("{} takes no statement of a platform for tokens", sanitize(&metadata.issuer));
+    let what = format!("{} does not accept platform-issued JWTs", sanitize_url(&metadata.issuer));
     Err(AuthError::new(AuthErrorKind::Setup, what))
 }
 
@@ -52,14 +52,14 @@ fn check_audience(ask: &TokenRequest<'_>, assertion: &Secret) -> Result<(), Auth
     if meant {
         return Ok(());
     }
-    let by = if chosen.is_some() { "the configuration" } else { "the statement of the platform" };
+    let by = if chosen.is_some() { "the configuration" } else { "the platform's JWT" };
     let what = format!(
-        "{} names the authorization server {}, which {by} does not: the statement was not sent",
+        "{} names the authorization server {}, which {by} does not name: the JWT was not sent",
         ask.ctx.server,
-        sanitize(issuer)
+        sanitize_url(issuer)
     );
     Err(AuthError::new(AuthErrorKind::Setup, what)
-        .hint("set `issuer` in the server's `auth` to the authorization server that the statement is for"))
+        .hint("set `issuer` in the server's `auth` to the authorization server that the JWT is for"))
 }
 
 fn is_url(address: Option<&url::Url>, name: &str) -> bool {

@@ -19,7 +19,7 @@ use super::stored_login::StoredLogin;
 use crate::account::Account;
 use crate::challenge::Challenge;
 use crate::discovery::Discovery;
-use crate::error::{AuthError, AuthErrorKind};
+use crate::error::{AuthError, AuthErrorKind, sanitize_url};
 use crate::login::{self, LoginMethod};
 use crate::prompt::LoginPrompt;
 use crate::record::{GrantKind, LoginDetails, LoginRecord};
@@ -202,13 +202,12 @@ impl Authorizer {
         if other || !new || record.metadata.issuer != discovery.metadata.issuer {
             return Ok(());
         }
-        let issuer = &discovery.metadata.issuer;
+        let issuer = sanitize_url(&discovery.metadata.issuer);
         let words = reason.challenge.error_description.as_ref();
         let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-        let what = format!("the server refuses a token that {issuer} has just given for it{words}");
-        Err(AuthError::new(AuthErrorKind::Refused, what).hint(
-            "whoever runs the server has to see why; `resource` and `scope` in its `auth` can be changed",
-        ))
+        let what = format!("the server refuses a token that {issuer} has just issued for it{words}");
+        Err(AuthError::new(AuthErrorKind::Refused, what)
+            .hint("ask whoever runs the server why; `resource` and `scope` in its `auth` can be changed"))
     }
 
     /// Logs in by a plan, regardless of what is stored. `method` is how a person logs in; by default

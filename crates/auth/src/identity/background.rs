@@ -37,7 +37,7 @@ pub(super) async fn keep_refreshed(login: &StoredLogin, refresher: &Arc<Refreshe
         }
         // Another process may have refreshed already; then there is nothing to do.
         if let Err(error) = login.reload().await {
-            tracing::debug!(%server, %error, "what is remembered of the login cannot be read");
+            tracing::debug!(%server, %error, "the stored login cannot be read");
         }
         if let Some(saving) = saves.join()
             && let Err(error) = saving.await

@@ -243,7 +243,7 @@ fn authorization_header(scheme: Scheme, access: &Secret) -> Result<HeaderValue, 
     let mut value = HeaderValue::try_from(format!("{scheme} {}", access.expose())).map_err(|_| {
         AuthError::new(
             AuthErrorKind::Untrusted,
-            "the authorization server gave a token that no header can hold",
+            "the authorization server issued a token that cannot be sent in a header",
         )
     })?;
     value.set_sensitive(true);

@@ -93,7 +93,7 @@ impl HeadersRunner {
             return Ok(false);
         }
         let code = refusal.status;
-        let what = format!("the server refused the headers that the headers command made ({code})");
+        let what = format!("the server refused the headers that the headers command printed ({code})");
         Err(AuthError::new(AuthErrorKind::Refused, what)
             .hint("check what the command prints; it was run again, with the same result"))
     }

@@ -18,6 +18,7 @@ use crate::revoke;
 
 /// The result of a logout.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogoutOutcome {
     /// No login was stored.
     NotLoggedIn,

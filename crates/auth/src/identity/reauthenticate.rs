@@ -147,7 +147,7 @@ fn check_nonce_learned(ctx: &AuthContext, login: Option<&ActiveLogin>) -> Result
     if key.is_some_and(|key| key.nonces().get(&ctx.url).is_some()) {
         return Ok(());
     }
-    let what = "the server wants a nonce in proofs, and gave none";
+    let what = "the server requires a nonce in DPoP proofs, but sent none";
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 

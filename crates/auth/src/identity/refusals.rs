@@ -14,6 +14,7 @@ use crate::challenge::Challenge;
 
 /// A request that the server refused with 401 or 403.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RefusedRequest {
     /// The HTTP status, 401 or 403.
     pub status: u16,
@@ -27,6 +28,20 @@ pub struct RefusedRequest {
     /// Whether the request is background work that no caller waits for. No person is prompted for
     /// it.
     pub background: bool,
+}
+
+impl RefusedRequest {
+    /// Creates a refused request that a caller waits for.
+    pub fn new(status: u16, challenges: Vec<String>, generation: u64, operation: impl Into<String>) -> Self {
+        Self { status, challenges, generation, operation: operation.into(), background: false }
+    }
+
+    /// Marks the request as background work that no caller waits for.
+    #[must_use]
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
+    }
 }
 
 /// Recent refusals and what was done about them.
@@ -72,19 +87,19 @@ impl RefusalHistory {
     /// Whether this refusal just caused a refresh and the request used the new token: another
     /// refresh would not help.
     pub(super) fn was_just_refreshed(&self, refusal: &RefusedRequest) -> bool {
-        let renewed = self.refreshes.lock();
-        renewed
+        let refreshes = self.refreshes.lock();
+        refreshes
             .get(&refusal_hash(refusal))
-            .is_some_and(|renewed| renewed.covers(refusal) && !self.was_accepted(refusal))
+            .is_some_and(|refresh| refresh.covers(refusal) && !self.was_accepted(refusal))
     }
 
     /// Whether this refusal has caused [`MAX_REFRESHES_PER_REFUSAL`] refreshes: then the token is
     /// not the reason.
     pub(super) fn is_refresh_futile(&self, refusal: &RefusedRequest) -> bool {
-        let renewed = self.refreshes.lock();
-        renewed
+        let refreshes = self.refreshes.lock();
+        refreshes
             .get(&refusal_hash(refusal))
-            .is_some_and(|renewed| renewed.covers(refusal) && renewed.count >= MAX_REFRESHES_PER_REFUSAL)
+            .is_some_and(|refresh| refresh.covers(refusal) && refresh.count >= MAX_REFRESHES_PER_REFUSAL)
     }
 
     /// Whether the headers command just ran for this refusal and printed the same headers.
@@ -121,15 +136,15 @@ impl RefusalHistory {
 
     /// Records that a refusal caused a refresh, which led to this generation.
     pub(super) fn add_refresh(&self, refusal: &RefusedRequest, generation: u64) {
-        let mut renewed = self.refreshes.lock();
-        if renewed.len() >= MAX_REMEMBERED {
-            renewed.retain(|_, renewed| renewed.at.elapsed() < NEW_TOKEN_WINDOW);
+        let mut refreshes = self.refreshes.lock();
+        if refreshes.len() >= MAX_REMEMBERED {
+            refreshes.retain(|_, refresh| refresh.at.elapsed() < NEW_TOKEN_WINDOW);
         }
         let name = refusal_hash(refusal);
-        let before = renewed.get(&name).filter(|before| before.at.elapsed() < LOGIN_COUNT_WINDOW);
+        let before = refreshes.get(&name).filter(|before| before.at.elapsed() < LOGIN_COUNT_WINDOW);
         let count = before.map_or(0, |before| before.count).saturating_add(1);
-        if renewed.len() < MAX_REMEMBERED {
-            renewed.insert(name, RefusalRefresh { generation, at: Instant::now(), count });
+        if refreshes.len() < MAX_REMEMBERED {
+            refreshes.insert(name, RefusalRefresh { generation, at: Instant::now(), count });
         }
     }
 
@@ -218,21 +233,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_always_refused_operation_does_not_cause_endless_refreshes() {
         let answers = RefusalHistory::default();
-        let mut renewals = 0;
+        let mut refreshes = 0;
         // Two hours of a stream that is always refused, while everything else is accepted.
         for _ in 0..7200 {
-            let refusal = refusal("GET", renewals);
+            let refusal = refusal("GET", refreshes);
             if !answers.was_just_refreshed(&refusal) && !answers.is_refresh_futile(&refusal) {
-                renewals += 1;
-                answers.add_refresh(&refusal, renewals);
+                refreshes += 1;
+                answers.add_refresh(&refusal, refreshes);
             }
-            answers.add_accepted(renewals);
+            answers.add_accepted(refreshes);
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let per_minute = 7200 / NEW_TOKEN_WINDOW.as_secs();
-        assert!((per_minute - 5..=per_minute + 5).contains(&renewals), "{renewals}");
+        assert!((per_minute - 5..=per_minute + 5).contains(&refreshes), "{refreshes}");
         assert!(
-            !answers.is_refresh_futile(&refusal("tools/list", renewals)),
+            !answers.is_refresh_futile(&refusal("tools/list", refreshes)),
             "another operation is another matter"
         );
     }

@@ -72,7 +72,8 @@ async fn save(login: &StoredLogin) -> Result<(), AuthError> {
     let Some(unsaved) = active.unsaved.clone() else { return Ok(()) };
     let (source, at_stake) = (unsaved.source.clone(), unsaved.would_lose_login());
     let goal = RefreshGoal { stale_token: None, unsaved: Some(unsaved) };
-    let no_request = async |_, _| Err(AuthError::new(AuthErrorKind::Unavailable, "nothing is to be renewed"));
+    let no_request =
+        async |_, _| Err(AuthError::new(AuthErrorKind::Unavailable, "there is nothing to refresh"));
     let outcome = driver::run_refresh(&login.store, (&ctx.auth, &ctx.url), goal, no_request, |progress| {
         if let RefreshProgress::SaveFailed(why) = progress {
             login.report_save_error(&source, &why.what);

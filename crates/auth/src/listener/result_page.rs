@@ -74,7 +74,7 @@ impl ResultPage {
                 ("bad", "The login did not work", text, "Go back to where you started it, and try again.")
             }
             Self::UnknownLogin => {
-                let text = "This address belongs to no login that is waiting here.".to_owned();
+                let text = "No login is waiting for this address.".to_owned();
                 ("bad", "Nothing was done", text, "If you started a login, use the page that it opened.")
             }
             Self::NotFound => ("bad", "There is nothing here", String::new(), close),

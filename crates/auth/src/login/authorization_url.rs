@@ -6,7 +6,7 @@ use url::Url;
 use super::LoginParams;
 use crate::client::OAuthClient;
 use crate::discovery::Discovery;
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 use crate::jwt::random_id;
 use crate::metadata::is_https_or_loopback;
 use crate::pkce;
@@ -102,9 +102,9 @@ const ENTRA_DOMAINS: [&str; 4] =
 /// The authorization endpoint, if a person may be sent there and codes are safe there (SE-03,
 /// AF-01).
 pub(super) fn authorization_endpoint(discovery: &Discovery) -> Result<&Url, AuthError> {
-    let issuer = sanitize(&discovery.metadata.issuer);
+    let issuer = sanitize_url(&discovery.metadata.issuer);
     let Some(endpoint) = &discovery.metadata.authorization_endpoint else {
-        let what = format!("{issuer} has no page on which a person could log in");
+        let what = format!("{issuer} has no login page (`authorization_endpoint`)");
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     };
     if !is_https_or_loopback(endpoint) {
@@ -116,7 +116,7 @@ pub(super) fn authorization_endpoint(discovery: &Discovery) -> Result<&Url, Auth
     };
     if let Some((name, _)) = endpoint.query_pairs().find(|(name, _)| reserved(name)) {
         let what = format!(
-            "the address of the login page of {issuer} sets {}, which is ours to say",
+            "the address of the login page of {issuer} sets {}, a parameter reserved for the client",
             sanitize(&name)
         );
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));

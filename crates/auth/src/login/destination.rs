@@ -4,12 +4,12 @@
 //! A server chooses its authorization server, and that one chooses the page. Without this check, a
 //! hostile one could show the page of somebody the person trusts, and receive the resulting code.
 
+use bowline_config::is_loopback;
 use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::{LOGIN_TIMEOUT, LoginParams};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
-use crate::metadata::is_loopback;
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 use crate::prompt::{ForeignHostChoice, ForeignLoginHost, LoginPrompt};
 
 /// Checks a page before a person is sent there. `prompt` asks the person about an unrelated host.
@@ -38,7 +38,7 @@ pub(super) async fn check(
             .unwrap_or(ForeignHostChoice::NotAsked),
         None => ForeignHostChoice::NotAsked,
     };
-    let issuer = sanitize(issuer);
+    let shown = sanitize_url(issuer);
     match reply {
         ForeignHostChoice::Allowed => Ok(()),
         ForeignHostChoice::Refused => {
@@ -46,10 +46,13 @@ pub(super) async fn check(
             Err(AuthError::new(AuthErrorKind::Declined, what))
         }
         ForeignHostChoice::NotAsked => {
-            let what = format!(
-                "{issuer} has its login page at {page_host}, which is somebody else's as far as we know"
-            );
-            let hint = format!("if that is right, set `issuer = \"{issuer}\"` in the server's `auth`");
+            let what = format!("{shown} has its login page at {page_host}, which is on another site");
+            let hint = if shown == *issuer {
+                format!("if that is right, set `issuer = \"{issuer}\"` in the server's `auth`")
+            } else {
+                "if that is right, set `issuer` in the server's `auth` to this authorization server"
+                    .to_owned()
+            };
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
         }
     }

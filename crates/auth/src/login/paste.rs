@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str, expected: &ExpectedResponse, redirect: &Url) -> 
             PastedInput::Rejected(what)
         }
         Ok(CallbackOutcome::NotThisLogin) => {
-            PastedInput::Rejected(format!("that is not what this login was answered with: {}", whole()))
+            PastedInput::Rejected(format!("that is not the response to this login: {}", whole()))
         }
         Err(error) => PastedInput::Failed(error),
     }
@@ -98,7 +98,9 @@ mod tests {
     // AF-03
     #[test]
     fn what_is_of_another_login_can_be_tried_again() {
-        assert!(wrong("http://127.0.0.1:7/callback?code=c&state=s-2").contains("not what this login"));
+        assert!(
+            wrong("http://127.0.0.1:7/callback?code=c&state=s-2").contains("not the response to this login")
+        );
         let page =
             "https://as.example/authorize?state=s-1&redirect_uri=http%3A%2F%2F127.0.0.1%3A7%2Fcallback";
         assert!(wrong(page).contains("another URL"));

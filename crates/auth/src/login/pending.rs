@@ -31,6 +31,7 @@ const RECORD_KIND: &str = "flow";
 /// A login that was begun here and is finished by
 /// [`Identity::finish_login`](crate::Identity::finish_login), perhaps in another process.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PendingLogin {
     /// The page on which a person logs in.
     pub url: Url,
@@ -92,7 +93,7 @@ pub(crate) async fn begin(login: &LoginParams<'_>) -> Result<PendingLogin, AuthE
     };
     let key = record_key(ctx, &flow.state);
     if ctx.store.put(&key, &flow, Precondition::Absent).await?.is_none() {
-        return Err(AuthError::new(AuthErrorKind::Store, "a login was begun twice with the same state"));
+        return Err(AuthError::new(AuthErrorKind::Store, "a login was started twice with the same state"));
     }
     Ok(PendingLogin { url: address.url, redirect })
 }
@@ -110,7 +111,7 @@ pub(crate) async fn finish(ctx: &AuthContext, brought: &str) -> Result<FinishedL
     let code =
         authorization_response::require_code(brought, &expected_response(&flow.metadata, &flow.state))?;
     let client = flow.client.restore(&flow.metadata.issuer, &ctx.auth).ok_or_else(|| {
-        let what = "the configuration names another client than the one that the login was begun with";
+        let what = "the configuration names a different client from the one that the login was started with";
         AuthError::new(AuthErrorKind::Setup, what).hint("start the login again")
     })?;
     let dpop = match &flow.dpop {
@@ -156,7 +157,7 @@ async fn find_pending(
     match (ours.next(), ours.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {
-            let what = "several logins were begun, and a code alone does not say which one it is for";
+            let what = "several logins were started, and a code alone does not say which one it is for";
             Err(AuthError::new(AuthErrorKind::Setup, what)
                 .hint("give the whole URL that the browser was redirected to, in quotes"))
         }

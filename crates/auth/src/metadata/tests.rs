@@ -77,6 +77,43 @@ fn ad_06_the_issuer_is_compared_to_the_letter() {
 }
 
 #[test]
+fn errors_show_no_key_in_the_path_of_a_url() {
+    const KEY: &str = "AbCdEf0123456789xyz";
+    let server = Url::parse(&format!("https://h.example/mcp/{KEY}?key={KEY}")).unwrap();
+    let resource = json!({"resource": format!("https://h.example/other/{KEY}")});
+    let issuer = format!("https://as.example/tenants/{KEY}");
+    let issuer_of = |other: &str| json!({"issuer": format!("https://as.example/{other}/{KEY}")});
+    let endpoint = json!({"issuer": issuer, "token_endpoint": format!("http://as.example/{KEY}/token")});
+    for (error, shown) in [
+        (
+            ResourceMetadata::parse(&resource, &server, None).unwrap_err(),
+            "the metadata of https://h.example/mcp/… is about https://h.example/other/…, which is another server",
+        ),
+        (
+            Metadata::parse(&issuer_of("others"), &[&issuer]).unwrap_err(),
+            "the metadata of https://as.example/tenants/… names the issuer https://as.example/others/…, so it is \
+             not used",
+        ),
+        (
+            Metadata::parse(&endpoint, &[&issuer]).unwrap_err(),
+            "token_endpoint of https://as.example/tenants/… cannot be used: http://as.example/…/token is neither \
+             https nor on this machine",
+        ),
+        (
+            parse_issuer(&format!("{issuer}?key={KEY}")).unwrap_err(),
+            "the authorization server cannot be used: https://as.example/tenants/… has a query or a space, which \
+             an issuer may not have",
+        ),
+        (
+            parse_issuer(&format!("as.example/{KEY}")).unwrap_err(),
+            "the authorization server cannot be used: as.example/… is not a valid URL",
+        ),
+    ] {
+        assert_eq!(error.what, shown);
+    }
+}
+
+#[test]
 fn af_07_every_endpoint_is_https_or_on_this_machine() {
     let endpoints = [
         "authorization_endpoint",
@@ -109,6 +146,30 @@ fn af_07_every_endpoint_is_https_or_on_this_machine() {
         assert!(Metadata::parse(&json!({"issuer": ISSUER, name: 7}), &[ISSUER]).is_err());
         assert!(Metadata::parse(&json!({"issuer": ISSUER, name: null}), &[ISSUER]).is_ok());
     }
+}
+
+#[test]
+fn an_unusable_address_says_why() {
+    for (address, shown, why) in [
+        ("/relative", "/relative", "is not a valid URL"),
+        ("http://as.example/x", "http://as.example/x", "is neither https nor on this machine"),
+        (
+            "https://as.example/x#y",
+            "https://as.example/x",
+            "has a fragment or credentials, which are not allowed",
+        ),
+        (
+            "https://me:pw@as.example/x",
+            "https://as.example/x",
+            "has a fragment or credentials, which are not allowed",
+        ),
+    ] {
+        let error = parse_endpoint(address, "the page").unwrap_err();
+        assert_eq!(error.what, format!("the page cannot be used: {shown} {why}"));
+    }
+    let error = parse_issuer("https://as.example/?x").unwrap_err();
+    let why = "has a query or a space, which an issuer may not have";
+    assert_eq!(error.what, format!("the authorization server cannot be used: https://as.example/ {why}"));
 }
 
 #[test]

@@ -316,7 +316,7 @@ impl RefreshMachine {
             (_, RefreshEvent::StoreFailed(error)) => self.fail(error),
             (phase, news) => self.fail(AuthError::new(
                 AuthErrorKind::Store,
-                format!("a renewal went out of step: {} in {}", news.name(), phase.name()),
+                format!("unexpected event during a token refresh: {} in {}", news.name(), phase.name()),
             )),
         }
     }
@@ -526,7 +526,7 @@ impl UnsavedLogin {
 fn held_up_error(by: Option<u32>) -> AuthError {
     let what = match by {
         Some(process) => format!("process {process} has been refreshing the login for too long"),
-        None => "somebody else has been refreshing the login for too long".to_owned(),
+        None => "another process has been refreshing the login for too long".to_owned(),
     };
     let error = AuthError::new(AuthErrorKind::Unavailable, what);
     match by {

@@ -132,7 +132,7 @@ where
     let kept = goal.unsaved.as_ref().and_then(|mine| mine.right.0.clone());
     let mut ready: Option<PreparedRequest<F>> = None;
     let mut pauses = 0;
-    let (mut renewal, mut step) = RefreshMachine::new(now(), goal);
+    let (mut machine, mut step) = RefreshMachine::new(now(), goal);
     loop {
         let news = match step {
             Step::Read => match login_store.read(server.0, server.1).await {
@@ -204,7 +204,7 @@ where
                     Ok(Some(version)) => RefreshEvent::Written(version),
                     Ok(None) => RefreshEvent::VersionConflict,
                     Err(error) => {
-                        if renewal.would_lose_login() {
+                        if machine.would_lose_login() {
                             on_progress(RefreshProgress::SaveFailed(error.clone()));
                         }
                         RefreshEvent::StoreFailed(error)
@@ -226,7 +226,7 @@ where
                 return *outcome;
             }
         };
-        step = renewal.handle_event(now(), news);
+        step = machine.handle_event(now(), news);
     }
 }
 

@@ -247,21 +247,21 @@ impl Simulation {
 
     /// Lets one process take one step.
     fn step(&mut self, index: usize) {
-        let Some((mut renewal, step)) = self.processes[index].running.take() else {
+        let Some((mut machine, step)) = self.processes[index].running.take() else {
             return self.begin(index);
         };
         let Some(news) = self.perform(index, &step) else {
-            self.processes[index].running = Some((renewal, step));
+            self.processes[index].running = Some((machine, step));
             return;
         };
-        let next = renewal.handle_event(self.now(), news);
+        let next = machine.handle_event(self.now(), news);
         self.processes[index].steps += 1;
-        assert!(self.processes[index].steps < 20_000, "a renewal without end");
+        assert!(self.processes[index].steps < 20_000, "a refresh without end");
         if let Step::Done(outcome) = next {
             self.finish(index, *outcome);
             return;
         }
-        self.processes[index].running = Some((renewal, next));
+        self.processes[index].running = Some((machine, next));
     }
 
     fn begin(&mut self, index: usize) {
@@ -480,17 +480,17 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
 }
 
 fn check_nothing_is_lost(topology: Topology) {
-    let mut renewed = 0;
+    let mut refreshed = 0;
     for seed in seeds(4000) {
         let mut world = play(seed, Faults::Recoverable, topology);
         assert_eq!(world.reuses, 0, "seed {seed}");
         assert_eq!(world.processes.iter().map(|it| it.lost_logins).sum::<u32>(), 0, "seed {seed}");
-        renewed += world.token_families.iter().map(|family| u64::from(family.current)).sum::<u64>();
+        refreshed += world.token_families.iter().map(|family| u64::from(family.current)).sum::<u64>();
         world.settle();
         assert_eq!(world.reuses, 0, "seed {seed}, at the end");
     }
     // The simulation proves nothing if nothing was refreshed.
-    assert!(renewed > 10_000 || std::env::var_os("SIM_SEED").is_some(), "{renewed}");
+    assert!(refreshed > 10_000 || std::env::var_os("SIM_SEED").is_some(), "{refreshed}");
 }
 
 // TK-04: in any order, and wherever a process is suspended, a refresh token is used once.

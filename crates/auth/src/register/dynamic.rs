@@ -12,7 +12,7 @@ use super::{DEVICE_CODE_GRANT, register_by_hand_hint};
 use crate::client_auth_method;
 use crate::context::AuthContext;
 use crate::discovery::{Discovery, DiscoveryKind, Metadata};
-use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::error::{AuthError, AuthErrorKind, sanitize, sanitize_url};
 
 /// What a client is registered for.
 #[derive(Clone, Copy, Debug)]
@@ -62,10 +62,13 @@ pub(super) async fn register(
     match Outcome::of(&answer) {
         Outcome::Registered(answer) => parse_registration(&answer, metadata, redirect),
         Outcome::Refused(refusal) => {
-            let what =
-                format!("{} refused to register this client: {}", sanitize(&metadata.issuer), refusal.shown);
+            let what = format!(
+                "{} refused to register this client: {}",
+                sanitize_url(&metadata.issuer),
+                refusal.shown
+            );
             Err(AuthError::new(AuthErrorKind::Setup, what)
-                .hint(register_by_hand_hint(&sanitize(&metadata.issuer))))
+                .hint(register_by_hand_hint(&sanitize_url(&metadata.issuer))))
         }
         // No metadata announced this endpoint; most likely the server wants an API key.
         Outcome::Closed if discovery.kind == DiscoveryKind::DefaultEndpoints => {
@@ -75,13 +78,15 @@ pub(super) async fn register(
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
         }
         Outcome::Closed => {
-            let issuer = sanitize(&metadata.issuer);
+            let issuer = sanitize_url(&metadata.issuer);
             let what = format!("{issuer} accepts only registered clients");
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(register_by_hand_hint(&issuer)))
         }
         Outcome::Unavailable(status) => {
-            let what =
-                format!("{} could not register this client (status {status})", sanitize(&metadata.issuer));
+            let what = format!(
+                "{} could not register this client (status {status})",
+                sanitize_url(&metadata.issuer)
+            );
             Err(AuthError::new(AuthErrorKind::Unavailable, what))
         }
     }
@@ -199,7 +204,7 @@ impl RegistrationError {
         let shown = match (&code, text("error_description")) {
             (Some(code), Some(why)) => format!("{code} ({why})"),
             (Some(code), None) => code.clone(),
-            (None, _) => format!("its answer has status {status} and says nothing that we understand"),
+            (None, _) => format!("its answer (status {status}) is not a valid registration response"),
         };
         Self { code, shown }
     }
@@ -210,7 +215,7 @@ fn parse_registration(answer: &Value, metadata: &Metadata, redirect: Url) -> Res
     let fits = |text: &&str| text.len() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
     let (id, secret) = (text("client_id").filter(fits), text("client_secret"));
     let (Some(id), true) = (id, secret.as_ref().is_none_or(fits)) else {
-        let what = format!("{} registered this client under an unusable id", sanitize(&metadata.issuer));
+        let what = format!("{} registered this client under an unusable id", sanitize_url(&metadata.issuer));
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     };
     let offered = metadata.token_endpoint_auth_methods_supported.as_deref();

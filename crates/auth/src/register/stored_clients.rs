@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline_config::{Secret, TokenAuth};
+use bowline_config::{Secret, TokenAuth, is_loopback};
 use bowline_store::{Key, Precondition};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -13,7 +13,6 @@ use crate::client::{ClientOrigin, OAuthClient};
 use crate::context::AuthContext;
 use crate::discovery::{Discovery, Metadata};
 use crate::error::{AuthError, AuthErrorKind};
-use crate::metadata::is_loopback;
 
 const RECORD_KIND: &str = "client";
 /// How many clients are stored per issuer, one per redirect.
@@ -114,7 +113,7 @@ pub(super) async fn save_client(
         list.drain(..surplus);
     })
     .await?;
-    let unusable = || AuthError::new(AuthErrorKind::Store, "a client was kept that cannot be read");
+    let unusable = || AuthError::new(AuthErrorKind::Store, "a stored client cannot be read");
     kept.to_client(&metadata.issuer).ok_or_else(unusable)
 }
 
@@ -201,5 +200,5 @@ fn key(issuer: &str) -> Key {
 }
 
 fn contended_error() -> AuthError {
-    AuthError::new(AuthErrorKind::Store, "others kept changing what is remembered of clients")
+    AuthError::new(AuthErrorKind::Store, "other processes kept changing the stored clients")
 }

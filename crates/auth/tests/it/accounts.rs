@@ -21,7 +21,7 @@ fn host(stage: &TestStage, name: &str, label: Option<&str>, who: &str) -> TestCl
 #[tokio::test]
 async fn entries_with_the_same_url_and_different_accounts_stay_apart() {
     let stage = TestStage::with(auth_server().interactive(), |it| it).await;
-    let scope = LoginOptions { scopes: vec!["openid".to_owned()], device_code: false };
+    let scope = LoginOptions::default().scopes(["openid"]);
     let hosts = [
         host(&stage, "work", None, "alice"),
         host(&stage, "home", None, "bob"),
@@ -82,12 +82,12 @@ async fn an_import_replaces_nothing_newer_unless_it_is_told_to() {
     let old = export(&stage.store, "a passphrase", Some(&["search".to_owned()])).await.unwrap();
     stage.auth.revoke_all_access();
     host.call("tools/list").await.unwrap();
-    let renewed = host.account().await;
+    let refreshed = host.account().await;
     assert!(import(&stage.store, &old, "a passphrase").await.unwrap().is_empty());
-    assert_eq!(host.account().await, renewed);
+    assert_eq!(host.account().await, refreshed);
     let forced = import_with(&stage.store, &old, "a passphrase", Overwrite::Anything).await.unwrap();
     assert_eq!(forced.len(), 1);
-    assert_ne!(host.account().await, renewed);
+    assert_ne!(host.account().await, refreshed);
     let none = export(&stage.store, "a passphrase", Some(&["other".to_owned()])).await.unwrap();
     assert!(import(&EncryptedStore::in_memory(), &none, "a passphrase").await.unwrap().is_empty());
 }
@@ -99,7 +99,7 @@ async fn an_end_that_is_not_said_is_not_shown() {
     let host = stage.logged_in_client().await;
     let account = host.account().await;
     assert_eq!((account.expires_at, account.refreshable), (None, true));
-    assert!(!host.identity.is_due(), "it is renewed when it is refused");
+    assert!(!host.identity.is_due(), "it is refreshed when it is refused");
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert!(host.account().await.expires_at.is_some());

@@ -137,9 +137,9 @@ async fn a_failing_command_says_why_without_its_output() {
     for (script, words) in [
         ("echo hidden; echo the vault is sealed >&2; exit 3", "the vault is sealed"),
         ("echo hidden", "did not print a JSON object"),
-        (r#"echo '{"A b": "hidden"}'"#, "no name of a header"),
-        (r#"echo '{"X-A": {"hidden": 1}}'"#, "not a text"),
-        (r#"echo '{"Mcp-Session-Id": "hidden"}'"#, "not its to set"),
+        (r#"echo '{"A b": "hidden"}'"#, "printed \"A b\", which is not a valid header name"),
+        (r#"echo '{"X-A": {"hidden": 1}}'"#, "printed \"X-A\", whose value is not a string"),
+        (r#"echo '{"Mcp-Session-Id": "hidden"}'"#, "printed \"Mcp-Session-Id\", which a command may not set"),
         (r#"printf '{"X-A": "hidden\\nX-B: b"}'"#, "cannot be sent"),
         (r#"echo '{"X-A": "1", "x-a": "2"}'"#, "twice"),
     ] {

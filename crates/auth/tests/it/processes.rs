@@ -38,7 +38,7 @@ async fn twenty_processes_never_use_a_refresh_token_twice() {
         for worker in &mut workers {
             assert_eq!(worker.outcome(), "200", "round {round}");
         }
-        assert_eq!(stage.auth.refreshes(), round, "one of them renewed");
+        assert_eq!(stage.auth.refreshes(), round, "one of them refreshed");
         stage.auth.clear_received();
     }
     let counts = stage.auth.counts();

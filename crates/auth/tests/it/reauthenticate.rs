@@ -271,7 +271,7 @@ async fn a_logout_and_a_login_elsewhere_bring_another_key() {
 async fn more_scopes_can_be_asked_for_by_hand() {
     let stage = TestStage::with(auth_server(), |it| it.challenge_scope("read")).await;
     let host = stage.client();
-    let options = LoginOptions { scopes: vec!["extra".to_owned()], device_code: false };
+    let options = LoginOptions::default().scopes(["extra"]);
     let account = host.identity.login(&options).await.unwrap();
     assert_eq!(account.scopes, ["read", "extra"]);
 }

@@ -40,7 +40,7 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
     let host = stage.logged_in_client().await;
     cancel_call_during_refresh(&stage, &host).await;
     let mut changes = host.identity.watch_generation();
-    timeout(TEST_TIMEOUT, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
+    timeout(TEST_TIMEOUT, changes.changed()).await.expect("the refresh goes on by itself").unwrap();
     // Another process finds it too.
     let other = stage.client_without_person();
     other.identity.load().await.unwrap();
@@ -102,7 +102,7 @@ async fn an_idle_token_is_refreshed_in_time_also_after_a_restart() {
     let mut changes = host.identity.watch_generation();
     tokio::select! {
         () = host.identity.keep_refreshed() => unreachable!("it never ends"),
-        renewed = timeout(TEST_TIMEOUT, changes.changed()) => drop(renewed.unwrap().unwrap()),
+        refreshed = timeout(TEST_TIMEOUT, changes.changed()) => drop(refreshed.unwrap().unwrap()),
     }
     assert_eq!(stage.auth.refreshes(), 1);
     assert!(!host.identity.is_due());

@@ -159,13 +159,7 @@ impl TestClient {
         }
         let challenges = response.headers().get_all(WWW_AUTHENTICATE);
         let challenges = challenges.into_iter().map(|value| value.to_str().unwrap().to_owned()).collect();
-        Err(RefusedRequest {
-            status,
-            challenges,
-            generation,
-            operation: operation.to_owned(),
-            background: false,
-        })
+        Err(RefusedRequest::new(status, challenges, generation, operation))
     }
 
     /// Re-authenticates as for a request that was refused with this challenge.
@@ -176,9 +170,9 @@ impl TestClient {
         operation: &str,
         background: bool,
     ) -> Result<(), AuthError> {
-        let (challenges, operation) = (vec![challenge.to_owned()], operation.to_owned());
-        let generation = self.identity.generation();
-        let refusal = RefusedRequest { status, challenges, generation, operation, background };
+        let challenges = vec![challenge.to_owned()];
+        let refusal = RefusedRequest::new(status, challenges, self.identity.generation(), operation);
+        let refusal = if background { refusal.in_background() } else { refusal };
         self.identity.reauthenticate(&refusal).await
     }
 

@@ -27,6 +27,7 @@ Examples:
   bowline connect http://127.0.0.1:8080/mcp --reconnect-wait 1m    # one that takes long to start
   bowline connect docs --ignore-tool 'delete*' --ignore-tool drop
   bowline connect -- npx -y @modelcontextprotocol/server-everything")]
+#[command(mut_arg("timeout", |timeout| timeout.help(TIMEOUT_HELP)))]
 pub(crate) struct ConnectArgs {
     /// A configured name, or a URL; left out with `-- COMMAND`
     #[arg(value_name = "SERVER")]
@@ -63,6 +64,10 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
+
+/// Of a call that a host made, the host decides how long it may be silent: it cancels what it no longer waits for.
+const TIMEOUT_HELP: &str = "Give up a call when nothing is heard for this long; progress counts [default: the host \
+     decides, within --max-timeout]";
 
 /// Options of `mcp-remote` that have nothing to change here.
 #[derive(Debug, Default, Args)]

@@ -15,6 +15,7 @@ use super::duration;
     override_usage = "bowline add [OPTIONS] [NAME] URL\n       \
                       bowline add [OPTIONS] [NAME] npm:PACKAGE|pypi:PACKAGE\n       \
                       bowline add [OPTIONS] [NAME] REGISTRY_NAME[@VERSION]\n       \
+                      bowline add [OPTIONS] [NAME] INSTALL_LINK\n       \
                       bowline add [OPTIONS] [NAME] -- COMMAND [ARG]...",
     after_long_help = "\
 The entry is added to your configuration file, or to the file of --config; comments and the order of the file stay as \
@@ -27,6 +28,9 @@ A name such as `io.github.owner/server` is looked up in the MCP registry, which 
 needs. If there are several ways to use it, you choose one; without a terminal a URL is preferred. What is missing is \
 asked for; -e, -H and --arg give it beforehand.
 
+A link by which a page installs a server in Cursor (`cursor://…/mcp/install?…`) or VS Code (`vscode:mcp/install?…`) is \
+read, and nothing is opened. Its whole entry is shown, and used after a yes. Write the link in single quotes.
+
 A value may name a variable, which is filled in when the entry is used: -e 'TOKEN=${MY_TOKEN}'. With -e TOKEN the \
 entry takes TOKEN from your environment; if it is not set, you are asked for it, and it is written into the entry. So is a variable that a value names and that \
 is not set. A server that requires a login has you log in at once, if there is a terminal.
@@ -38,10 +42,11 @@ Examples:
   bowline add npm:@modelcontextprotocol/server-everything
   bowline add pypi:mcp-server-fetch
   bowline add io.github.owner/server
-  bowline add notes io.github.owner/server@1.2.0 --package npm -e API_KEY --arg folder=~/notes"
+  bowline add notes io.github.owner/server@1.2.0 --package npm -e API_KEY --arg folder=~/notes
+  bowline add 'cursor://anysphere.cursor-deeplink/mcp/install?name=docs&config=eyJ1cmwiOiJodHRwczovL21jcC5leGFtcGxlLmNvbS9tY3AifQ=='"
 )]
 pub(crate) struct AddArgs {
-    /// A name for the server, then a URL, a package or a name in the registry
+    /// A name for the server, then a URL, a package, a name in the registry or an install link
     #[arg(value_name = "NAME URL", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// Send this header with every request, for a server with a URL
@@ -62,6 +67,9 @@ pub(crate) struct AddArgs {
     /// Give up connecting after this long, now and whenever the entry is used [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
+    /// Accept messages of up to this many MiB, now and whenever the entry is used [default: 64]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) message_limit: Option<u32>,
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
     /// Replace an entry of that name
@@ -70,7 +78,7 @@ pub(crate) struct AddArgs {
     /// Write the entry without connecting to the server
     #[arg(long)]
     pub(crate) no_check: bool,
-    /// Start the command of a package without asking
+    /// Start the command of a package, or use the server of an install link, without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// A command that starts the server

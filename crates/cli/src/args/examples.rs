@@ -42,7 +42,8 @@ Examples:
   bowline list --json | jq -r '.servers[].name'";
 
 pub(super) const EDIT: &str = "\
-The editor is that of $VISUAL or $EDITOR.
+The editor is that of $VISUAL or $EDITOR: the path of a program, or a command with arguments. A path with spaces has to be in \
+quotes if arguments follow it.
 
 Examples:
   bowline edit

@@ -20,8 +20,9 @@ host: github-cursor. An entry of your own that differs stays, unless you say --r
 first, such as a variable that is not set, is added but not enabled. `npx mcp-remote URL` becomes an entry with that \
 URL.
 
-Secrets are never shown. They are copied into your configuration; with --store-secrets each goes into a file of its own in \
-the folder `secrets` beside it, which only you can read, and the entry names it as `{file:secrets/…}`.
+Secrets are never shown. They are copied into your configuration. With --store-secrets each one is written, unencrypted, to a \
+file of its own in the folder `secrets` beside the configuration, which only you can read (0600), and the entry refers to \
+it as `{file:secrets/NAME}`.
 
 Examples:
   bowline import
@@ -42,7 +43,7 @@ pub(crate) struct ImportServersArgs {
     /// Replace entries of the same name that differ
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Put secrets into private files instead of the configuration
+    /// Write each secret to a private file (0600) that the configuration refers to
     #[arg(long)]
     pub(crate) store_secrets: bool,
     /// Read only the files of the project that you are in

@@ -108,7 +108,7 @@ pub(crate) enum AuthVerb {
 /// `bowline auth export`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Use a login on one machine only: most servers issue a new refresh token at each renewal, and take a second use of the \
+Use a login on one machine only: most servers issue a new refresh token at each refresh, and take a second use of the \
 old one for theft. `bowline logout` ends a login everywhere.
 
 Examples:

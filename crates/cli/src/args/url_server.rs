@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::suggested_command::absolute;
+
 /// How a server with a URL is reached.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Connection options")]
@@ -17,7 +19,7 @@ pub(crate) struct UrlArgs {
 }
 
 impl UrlArgs {
-    /// Returns these options as they are typed after another verb.
+    /// Returns these options as words of a suggested command.
     pub(crate) fn to_words(&self) -> Vec<String> {
         let Self { transport, ca_file } = self;
         let transport = transport.and_then(|choice| choice.to_possible_value());
@@ -26,7 +28,7 @@ impl UrlArgs {
             words.extend(["--transport".to_owned(), choice.get_name().to_owned()]);
         }
         if let Some(path) = ca_file {
-            words.extend(["--ca-file".to_owned(), path.display().to_string()]);
+            words.extend(["--ca-file".to_owned(), absolute(path).display().to_string()]);
         }
         words
     }

@@ -1,5 +1,6 @@
 //! Implements `bowline add`.
 
+mod install_link;
 mod new_server;
 mod registry;
 
@@ -14,7 +15,7 @@ use bowline_settings::{ConfigEditor, EntryValue};
 use serde_json::json;
 use url::Url;
 
-use self::new_server::{EnvValue, NewServer, registry_target};
+use self::new_server::{EnvValue, ForeignServer, NewServer, registry_target};
 use self::registry::Registry;
 use super::entries::{own_file, take_turn};
 use crate::args::{AddArgs, format_duration};
@@ -29,7 +30,7 @@ use crate::settings::Settings;
 
 pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     let (replace, no_check, yes) = (args.replace, args.no_check, args.yes);
-    let connect_timeout = args.connect_timeout;
+    let (connect_timeout, message_limit) = (args.connect_timeout, args.message_limit);
     let (mut new, registry) = match registry_target(&args)? {
         Some((wanted, name)) => {
             open_for(&name, replace, settings)?;
@@ -40,11 +41,13 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
         None => (NewServer::from_args(args)?, None),
     };
     new.entry.extend(connect_timeout_key(connect_timeout));
+    new.entry.extend(message_limit.map(|mib| ("message_limit_mib", EntryValue::Number(mib.into()))));
     let mut editor = open_for(&new.name, replace, settings)?;
     let path = editor.path().display().to_string();
-    match &new.package_command {
-        Some(command) if yes || no_check => settings.printer.note(&format!("the command is `{command}`")),
-        Some(command) => approve(command, settings).await?,
+    new.notes.iter().for_each(|note| settings.printer.note(&escape::line(note)));
+    match &new.foreign {
+        Some(foreign) if yes || no_check => settings.printer.note(&foreign.describe()),
+        Some(foreign) => approve(foreign, settings).await?,
         None => {}
     }
     let mut entry = fill_in(&new, settings).await?;
@@ -109,21 +112,45 @@ fn open_for(name: &str, replace: bool, settings: &Settings) -> Outcome<ConfigEdi
     Ok(editor)
 }
 
-/// Asks whether the command of a package may be started.
+impl ForeignServer {
+    /// The server as a note, whole and on one line.
+    fn describe(&self) -> String {
+        match self {
+            Self::Command(command) => format!("the command is `{}`", escape::line(command)),
+            Self::Url(url) => format!("the URL is {}", escape::line(url)),
+        }
+    }
+}
+
+/// Asks whether what somebody else has published may be started or reached.
 // SE-04
-async fn approve(command: &str, settings: &Settings) -> Outcome<()> {
-    let text = format!("Start `{}`? It runs with your rights.", escape::line(command));
-    let question = ConfirmQuestion {
-        text: &text,
-        yes: "Yes, start it and add it",
-        no: "No",
-        unasked_message: format!("`{command}` was not started"),
-        unasked_hint: "use --yes if it may be started, or --no-check to add it without starting it",
+async fn approve(foreign: &ForeignServer, settings: &Settings) -> Outcome<()> {
+    let (text, refused, yes, unasked_hint) = match foreign {
+        ForeignServer::Command(command) => {
+            let command = escape::line(command);
+            (
+                format!("Start `{command}`? It runs with your rights."),
+                format!("`{command}` was not started"),
+                "Yes, start it and add it",
+                "use --yes if it may be started, or --no-check to add it without starting it",
+            )
+        }
+        ForeignServer::Url(url) => {
+            let url = escape::line(url);
+            (
+                format!("Connect to {url}? The address is from the link."),
+                format!("did not connect to {url}"),
+                "Yes, connect and add it",
+                "use --yes to connect, or --no-check to add it without connecting",
+            )
+        }
     };
+    let question =
+        ConfirmQuestion { text: &text, yes, no: "No", unasked_message: refused.clone(), unasked_hint };
     if Dialogs::open(&settings.printer, &*settings.env).confirm(question).await? {
         return Ok(());
     }
-    Err(Failure::usage(format!("`{command}` was not started, and nothing was added")))
+    Err(Failure::usage(format!("{refused}, and nothing was added")))
 }
 
 /// The entry with the variables that it takes from the environment. Those that are not set are asked
@@ -221,9 +248,7 @@ fn parse(editor: &ConfigEditor, name: &str, no_check: bool, settings: &Settings)
     let mut told: Vec<_> = of_server.cloned().collect();
     if no_check && !told.is_empty() && told.iter().all(|problem| problem.kind == ProblemKind::Unresolved) {
         for problem in &told {
-            settings
-                .printer
-                .note(&format!("{}, which it has to be before `{name}` is used", problem.message));
+            settings.printer.note(&format!("set it before you use `{name}`: {}", problem.message));
         }
         return Ok(None);
     }

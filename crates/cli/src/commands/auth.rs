@@ -6,6 +6,7 @@ mod transfer;
 use std::time::SystemTime;
 
 use bowline::{Server, auth};
+use bowline_transport::describe_url;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -13,7 +14,7 @@ use crate::args::{AuthArgs, AuthVerb, DocumentArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::accounts::{self, ServerIdentity};
-use crate::server_auth::{header_auth, url_without_query};
+use crate::server_auth::header_auth;
 use crate::settings::Settings;
 
 pub(super) async fn run(args: AuthArgs, settings: &Settings) -> Outcome {
@@ -52,7 +53,7 @@ fn header_identities(settings: &Settings) -> Vec<ServerIdentity> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let of = |server: &Server| {
         let http = server.transport.http()?;
-        let (server, url) = (server.name.clone(), url_without_query(http));
+        let (server, url) = (server.name.clone(), describe_url(&http.url));
         Some(ServerIdentity::Headers { server, url, how: header_auth(http)? })
     };
     let names = layers.server_names();

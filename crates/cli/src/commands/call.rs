@@ -12,7 +12,7 @@ use bowline_config::closest_name;
 use serde_json::{Map, Value};
 
 use self::recovery_line::RecoveryWatch;
-use super::tasks::{TaskStart, start_task};
+use super::tasks::{TaskStart, start_task, status_progress};
 use super::tool_result::{report_output_check, show_result, tool_failure};
 use crate::args::CallArgs;
 use crate::arguments::{self, ArgumentCheck, RawArguments};
@@ -59,8 +59,15 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
             }
         }
         let bar = Bar::start(printer, &tool);
-        let listener = bar.updater();
-        let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
+        let (progress_listener, task_listener) = (bar.updater(), bar.updater());
+        let options = CallOptions::new()
+            .on_progress(move |progress| progress_listener.update(&progress))
+            .on_task(move |task| {
+                // Without a message it would only displace that of the progress.
+                if task.status_message().is_some() {
+                    task_listener.update(&status_progress(task));
+                }
+            });
         let recovery = RecoveryWatch::start(client);
         let result = match (log_level, at_once) {
             (_, Some(result)) => Ok((result, None)),

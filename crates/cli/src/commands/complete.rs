@@ -27,7 +27,7 @@ pub(super) async fn run(args: CompleteArgs, settings: &Settings) -> Outcome {
         other => return Err(words.usage_failure(&format!("`{other}` is neither `prompt` nor `resource`"))),
     };
     let chosen = parse_pairs(chosen)?;
-    let typed = words.finish()?;
+    let typed = words.finish(|name| settings.is_configured(name))?;
     let server = settings.resolve_server(typed.as_deref(), target)?;
     let found = session::with_client(settings, &server, async |client| {
         client.complete(&reference, &argument, &value, &chosen).await

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bowline::Server;
 use bowline::auth::Auth;
-use bowline::config::{Environment, Http, ToolPattern, Transport};
+use bowline::config::{Environment, ToolPattern, Transport};
+use bowline_config::is_loopback;
 use bowline_gateway::{FolderCatalog, Host, Relay};
 
-use super::serving::{Serving, refuse_trust_for_one_run};
+use super::serving::{Serving, refuse_trust_for_one_run, run_in_task};
 use crate::args::{ConnectArgs, TargetArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -51,7 +52,8 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     for path in &header_files {
         target.headers.extend(read_header_file(path)?);
     }
-    let name = PositionalArgs::new("connect", "", words, &target.command)?.finish()?;
+    let name = PositionalArgs::new("connect", "", words, &target.command)?
+        .finish(|name| settings.is_configured(name))?;
     for header in &mut target.headers {
         *header = expand_variables(header, &*settings.env, printer);
     }
@@ -138,28 +140,19 @@ async fn serve(
         relay = relay.auth(auth);
     }
     let logins = login.into_iter().map(|command| (server.name.clone(), command)).collect();
-    serving.drive(logins, |stop| relay.run(Host::stdio(), stop)).await;
+    serving.drive(logins, |stop| run_in_task(relay.run(Host::stdio(), stop))).await;
 }
 
 /// Refuses plain HTTP to other machines: everybody on the network can read and change it.
 fn refuse_plain_http(server: &Server) -> Outcome<()> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return Ok(()) };
-    if http.url.scheme() != "http" || is_loopback(http) {
+    if http.url.scheme() != "http" || is_loopback(&http.url) {
         return Ok(());
     }
     Err(Failure::usage_hint(
         format!("`{}` uses plain http, which anyone on the network can read", server.name),
         "use https, or say --allow-http if the network is trusted",
     ))
-}
-
-fn is_loopback(http: &Http) -> bool {
-    let Some(host) = http.url.host_str() else { return false };
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    match address.parse::<std::net::IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
 }
 
 /// Replaces each `${NAME}` in the header by that variable. An unset variable becomes empty, as in

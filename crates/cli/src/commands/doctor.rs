@@ -7,6 +7,7 @@
 //! | `server` | which checks of a server are made, in which order |
 //! | `program`, `network`, `tls`, `connection`, `authorization`, `clock` | what is checked of a server, and what each outcome means |
 //! | `fault` | what a fault of a connection means |
+//! | `fixed_setting` | whether a setting is at fault that fixes the transport or the era |
 //! | `subject` | which commands about a server can be suggested |
 //! | `render`, `report_file` | how it is shown, and what is in a report |
 
@@ -16,6 +17,7 @@ mod clock;
 mod configuration;
 mod connection;
 mod fault;
+mod fixed_setting;
 mod installation;
 mod network;
 mod program;
@@ -111,7 +113,8 @@ async fn examine(
     if words.is_empty() && target.command.is_empty() {
         return Ok((examine_everything(settings).await, None));
     }
-    let name = PositionalArgs::new("doctor", "", words, &target.command)?.finish()?;
+    let name = PositionalArgs::new("doctor", "", words, &target.command)?
+        .finish(|name| settings.is_configured(name))?;
     let layers = settings.layers();
     let is_configured = name.as_ref().is_some_and(|name| !name.contains("://"));
     if let (Some(name), true, Ok(layers)) = (&name, is_configured, &layers)

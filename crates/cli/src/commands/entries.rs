@@ -1,5 +1,6 @@
 //! Implements `bowline remove|enable|disable|list|edit`: the entries of configuration files.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
@@ -8,9 +9,11 @@ use bowline::config::Source;
 use bowline_config::{closest_name, parse_partial};
 use bowline_gateway::SavedLists;
 use bowline_settings::{ConfigEditor, ConfigFiles, private_folder};
+use bowline_store::private;
+use bowline_transport::describe_url;
 use serde_json::json;
-use url::Url;
 
+use super::editor::Editor;
 use crate::args::{RemoveArgs, ToggleArgs};
 use crate::env;
 use crate::exit::Exit;
@@ -74,8 +77,14 @@ async fn change(
     let mut editor = ConfigEditor::open(own_file(settings)?)?;
     let path = editor.path().display().to_string();
     let before = problems(&editor, settings);
-    for name in names {
+    let mut seen = HashSet::new();
+    let names: Vec<_> = names.iter().filter(|name| seen.insert(*name)).collect();
+    for name in &names {
         if !act(&mut editor, name) {
+            if editor.has_server(name) {
+                let message = format!("the entry `{name}` in {path} is not a table; nothing was changed");
+                return Err(Failure::usage_hint(message, "mend it with `bowline edit`"));
+            }
             return Err(unknown_entry(name, &path, settings));
         }
     }
@@ -156,43 +165,21 @@ pub(super) fn describe_target(server: &Server) -> String {
     program.or_else(url).unwrap_or_default()
 }
 
-/// The URL without its query. A part of its path that does not look like a word may be a key, and is
-/// shown as `…`.
-fn describe_url(url: &Url) -> String {
-    let segments = url.path_segments().into_iter().flatten();
-    let path: Vec<&str> = segments.map(|segment| if is_word(segment) { segment } else { "…" }).collect();
-    format!("{}/{}", url.origin().ascii_serialization(), path.join("/"))
-}
-
-/// Whether a part of a path looks like a word, and not like a key.
-pub(super) fn is_word(segment: &str) -> bool {
-    segment.len() <= 20
-        && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-        && segment.bytes().filter(u8::is_ascii_digit).count() <= 2
-}
-
-/// Opens the configuration file in an editor, and checks it afterwards.
+/// Opens the configuration file in an editor, and checks it afterwards. Its folder is created, since editors do not
+/// save a file whose folder does not exist.
 pub(super) async fn edit(settings: &Settings) -> Outcome {
     let path = own_file(settings)?;
-    let given = |name| env::non_empty_var(&*settings.env, name);
-    let Some(command) = given(env::VISUAL).or_else(|| given(env::EDITOR)) else {
+    let Some(editor) = Editor::from_environment(&*settings.env)? else {
         return Err(Failure::usage_hint(
             "no editor is known",
             format!("set EDITOR, or open {} yourself", path.display()),
         ));
     };
-    // As other programs do: the variable may have arguments.
-    let mut words = command.split_whitespace();
-    let program = words.next().unwrap_or_default().to_owned();
-    let status = tokio::process::Command::new(&program).args(words).arg(path).status().await;
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(Failure::usage(format!("`{program}` ended with {status}"))),
-        Err(error) => {
-            let why = env::describe_io_error(&error);
-            return Err(Failure::usage(format!("`{program}` cannot be started: {why}")));
-        }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    if let Some(Err(error)) = folder.map(private::create_folder) {
+        return Err(Failure::file(path, &env::describe_io_error(&error)));
     }
+    editor.open(path).await?;
     let text = match env::read_small_file(path) {
         Ok(text) => text,
         Err(_) if !path.exists() => return Ok(Exit::Ok),

@@ -1,5 +1,6 @@
 //! Implements `bowline import`.
 
+mod claude_settings;
 mod host_files;
 mod secret_files;
 mod summary;
@@ -53,7 +54,7 @@ pub(super) async fn run(args: ImportServersArgs, settings: &Settings) -> Outcome
 impl Import {
     fn plan(args: &ImportServersArgs, settings: &Settings) -> Outcome<Self> {
         let files = find_files(&args.sources, args.project, settings)?;
-        let (found, problems) = read_files(files);
+        let (found, problems) = read_files(files, settings);
         let editor = ConfigEditor::open(own_file(settings)?)?;
         let before = editor.text();
         let source = Source::new(editor.path(), &*before);

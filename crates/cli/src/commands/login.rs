@@ -33,7 +33,8 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     kept.notes.iter().for_each(|note| settings.printer.note(note));
     let auth = settings.track_refreshes(logins.auth_with(&kept)).prompt(dialogs.login_prompt(reach));
     let identity = auth.identity(&server).ok_or_else(|| no_login_failure(&server))?;
-    let options = LoginOptions { scopes, device_code: device };
+    let options = LoginOptions::default().scopes(scopes);
+    let options = if device { options.device_code() } else { options };
     // A device code is only shown and waited for: no input is read here.
     let by_device = device || http.auth.grant == Grant::Device;
     let asks = http.auth.grant == Grant::Person && !by_device;
@@ -128,7 +129,7 @@ const MAX_CALLBACK_URL_BYTES: u64 = 64 * 1024;
 fn unfinished_login_failure(finish: &str, server: &Server, begun: &PendingLogin) -> Failure {
     let message = format!("`{}` requires a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
-    let sent = format!("{}…, where nobody answers", begun.redirect);
+    let sent = format!("{}…, which the browser cannot load", begun.redirect);
     for (label, line) in [("log in at", begun.url.as_str()), ("you are sent to", &sent)] {
         report.facts.push(Fact { label, lines: vec![line.to_owned()] });
     }

@@ -3,6 +3,7 @@
 use bowline::Server;
 use bowline::auth::store::EncryptedStore;
 use bowline::auth::{self, Account, Auth, LogoutOutcome};
+use bowline_transport::describe_url_text;
 use serde_json::json;
 
 use crate::args::LogoutArgs;
@@ -46,7 +47,8 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
                 let again = settings.command_line.format_command(["logout", &login.server]);
                 settings.printer.note(&format!(
                     "another login is stored under `{}`, for {}: run `{again}` again to end it",
-                    login.server, login.url
+                    login.server,
+                    describe_url_text(&login.url)
                 ));
             }
             Ok(Exit::Ok)
@@ -73,7 +75,7 @@ async fn log_out_all(endings: &[LogoutTarget], auth: &Auth, settings: &Settings)
         let name = &ending.server.name;
         let (kind, text, why) = describe_outcome(&outcome, name);
         if settings.printer.is_json() {
-            let url = ending.login.as_ref().map(|login| &login.url);
+            let url = ending.login.as_ref().map(|login| describe_url_text(&login.url));
             told.push(json!({ "server": name, "url": url, "outcome": kind, "why": why }));
         } else {
             settings.printer.write_text(&text)?;
@@ -148,5 +150,6 @@ fn describe_outcome<'a>(outcome: &'a LogoutOutcome, name: &str) -> (&'static str
             format!("{name}: logged out locally. The token could not be revoked: {why}"),
             Some(why),
         ),
+        _ => ("forgotten", format!("{name}: logged out locally"), None),
     }
 }

@@ -35,7 +35,8 @@ pub(super) async fn run(args: ReplArgs, settings: &Settings) -> Outcome {
             ));
         }
     } else {
-        let word = PositionalArgs::new("repl", "", words, &target.command)?.finish()?;
+        let word = PositionalArgs::new("repl", "", words, &target.command)?
+            .finish(|name| settings.is_configured(name))?;
         let server = settings.resolve_server(word.as_deref(), target)?;
         // A command has no name of its own. This word is none that could be configured.
         let word = word.unwrap_or_else(|| format!("command://{}", server.name));

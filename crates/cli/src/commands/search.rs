@@ -34,6 +34,7 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
             Some((&*server.name, lists.item(found.document)?, found.rank))
         })
         .collect();
+    let is_any_known = known.is_empty() || known.iter().any(Known::is_known);
     if printer.is_json() {
         let results: Vec<_> = found
             .iter()
@@ -44,13 +45,19 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
                 })
             })
             .collect();
-        printer.write_json(&json!({ "results": results, "found": ranked.len() }).to_string())?;
-    } else if found.is_empty() {
-        let servers = units::count(known.len(), "server");
+        let errors: Vec<_> = known
+            .iter()
+            .filter_map(|one| Some(json!({ "server": one.server.name, "error": one.failure.as_ref()? })))
+            .collect();
+        let output = json!({ "results": results, "found": ranked.len(), "errors": errors });
+        printer.write_json(&output.to_string())?;
+    } else if found.is_empty() && is_any_known {
+        let servers = known.iter().filter(|one| one.is_known()).count();
+        let servers = units::count(servers, "server");
         printer.note(&format!(
             "nothing offered by {servers} matches `{words}`; `--refresh` asks them what they offer now"
         ));
-    } else {
+    } else if !found.is_empty() {
         let mut table = Table::new(["KIND", "SERVER", "NAME", "DESCRIPTION"]).with_name_columns(3);
         for (server, item, _) in &found {
             let about = item.description.as_deref().or(item.title.as_deref()).unwrap_or_default();
@@ -62,5 +69,5 @@ pub(super) async fn run(args: SearchArgs, settings: &Settings) -> Outcome {
             printer.note(&format!("the first {} of {}", found.len(), ranked.len()));
         }
     }
-    Ok(Exit::Ok)
+    Ok(if known.iter().any(|one| one.failure.is_some()) { Exit::Connection } else { Exit::Ok })
 }

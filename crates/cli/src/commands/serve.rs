@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bowline_gateway::{FolderCatalog, Gateway, GatewayBuilder, Host, IdleWatch, Naming, TaskKey};
 
-use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run};
+use super::serving::{LoginCommands, Serving, refuse_trust_for_one_run, run_in_task};
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 #[cfg(unix)]
@@ -117,7 +117,8 @@ pub(super) async fn run(args: ServeArgs, settings: &Settings) -> Outcome {
             };
             let (commands, drain) = (pool.as_deref(), args.listen.drain);
             let run = |stop| async move {
-                reloads.run_while(gateway.serve(host, stop)).await;
+                let served = run_in_task(async move { gateway.serve(host, stop).await });
+                reloads.run_while(served).await;
                 close_pool(commands, drain).await;
             };
             serving.drive(logins, run).await;

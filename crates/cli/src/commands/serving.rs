@@ -10,6 +10,7 @@ use bowline::{Cause, ConnectionEvent, ConnectionEventKind, Fault};
 use bowline_settings::ProjectTrust;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -201,6 +202,16 @@ impl StatusNotes<'_> {
             .get(server)
             .map(|command| format!("\nrun `{}`", with_scopes(&command, &scopes)))
             .unwrap_or_default()
+    }
+}
+
+/// Runs what serves a host in a task: the main thread is none of the runtime, and would have to be woken for each
+/// message.
+pub(super) async fn run_in_task(run: impl Future<Output = ()> + Send + 'static) {
+    if let Err(error) = AbortOnDropHandle::new(tokio::spawn(run)).await
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 

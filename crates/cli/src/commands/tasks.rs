@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use quoting::{format_flag, server_argument};
-use row::{TaskRow, TaskRowState, describe_status, state_json, status_progress};
+pub(super) use row::status_progress;
+use row::{TaskRow, TaskRowState, describe_status, state_json};
 pub(super) use start::{TaskStart, start_task};
 
 use crate::args::TasksArgs;

@@ -30,7 +30,7 @@ pub(super) async fn run(args: ToolsArgs, settings: &Settings) -> Outcome {
     }
     let mut words = PositionalArgs::new("tools", "[TOOL]", words, &target.command)?;
     let tool = words.next();
-    let typed = words.finish()?;
+    let typed = words.finish(|name| settings.is_configured(name))?;
     let server = settings.resolve_server(typed.as_deref(), target)?;
     let list = session::with_client(settings, &server, async |client| client.list_tools_full().await).await?;
     remember_tools(settings, typed.as_deref(), &list.items);

@@ -135,7 +135,7 @@ impl ElicitationHandler {
         let place = self.terminal.as_ref().err().copied().map(TerminalUnavailable::remedy);
         match self.policy {
             ElicitationPolicy::Ask => format!("to answer, run it {}", place.unwrap_or("in a terminal")),
-            ElicitationPolicy::Decline | ElicitationPolicy::Cancel => {
+            _ => {
                 format!("to answer, use --elicit ask {}", place.unwrap_or("in a terminal"))
             }
         }
@@ -149,8 +149,8 @@ impl ElicitationHandler {
                 "declined",
                 self.terminal.as_ref().err().copied().unwrap_or(TerminalUnavailable::NoTerminal).reason(),
             ),
-            ElicitationPolicy::Decline => ("declined", "declined", "you wanted"),
             ElicitationPolicy::Cancel => ("cancelled", "canceled", "you wanted"),
+            _ => ("declined", "declined", "you wanted"),
         };
         tracing::info!(server = from.server, policy = %self.policy, "a question was not put to anybody");
         let asked = shorten_message(asked);
@@ -160,8 +160,8 @@ impl ElicitationHandler {
         let text = format!("{from} asked: {asked}\nit was {done}, as {why}\n{how}");
         self.printer.write_event(&text, kind, &members);
         match self.policy {
-            ElicitationPolicy::Ask | ElicitationPolicy::Decline => ElicitResult::Decline,
             ElicitationPolicy::Cancel => ElicitResult::Cancel,
+            _ => ElicitResult::Decline,
         }
     }
 }

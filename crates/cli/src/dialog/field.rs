@@ -100,7 +100,7 @@ impl FieldEditor {
                     return Err("must be filled in".to_owned());
                 }
                 let empty = text.trim().is_empty() && optional;
-                if empty { None } else { Some(form::parse(field, &text)?) }
+                if empty { None } else { Some(form::parse_field(field, &text)?) }
             }
             (Self::SingleChoice(menu), FieldKind::Boolean) => match BOOLEANS.get(menu.at) {
                 Some((_, value)) => json(Json::encode(value))?,
@@ -211,7 +211,7 @@ fn describe_kind(field: &Field) -> Vec<String> {
     let text = |count: &Option<u64>| count.map(|count| count.to_string());
     let number = |bound: &Option<f64>| bound.map(|bound| bound.to_string());
     match &field.kind {
-        FieldKind::Text { min_length, max_length, format, pattern } => {
+        FieldKind::Text { min_length, max_length, format, pattern, .. } => {
             parts.push(match format.as_deref() {
                 Some("email") => "an e-mail address".to_owned(),
                 Some("uri") => "a URI, with its scheme".to_owned(),
@@ -222,13 +222,13 @@ fn describe_kind(field: &Field) -> Vec<String> {
             parts.extend(range(text(min_length), text(max_length), " characters"));
             parts.extend(pattern.as_ref().map(|pattern| format!("like {}", truncate(pattern, 100))));
         }
-        FieldKind::Number { integer, minimum, maximum } => {
+        FieldKind::Number { integer, minimum, maximum, .. } => {
             parts.push(if *integer { "a whole number" } else { "a number" }.to_owned());
             parts.extend(range(number(minimum), number(maximum), ""));
         }
         FieldKind::Boolean => parts.push("yes or no".to_owned()),
         FieldKind::Choice(options) => parts.push(format!("one of {}", options.len())),
-        FieldKind::Choices { options, min_items, max_items } => {
+        FieldKind::Choices { options, min_items, max_items, .. } => {
             parts.push(format!("some of {}", options.len()));
             parts.extend(range(text(min_items), text(max_items), ""));
         }

@@ -161,7 +161,7 @@ impl FormDialog {
                     }
                 }
                 let content = edit.apply(None).unwrap_or_else(|_| Json::empty_object());
-                let Err(errors) = form::check(form, &content) else {
+                let Err(errors) = form::check_form(form, &content) else {
                     return Some(ElicitResult::Accept(Some(content)));
                 };
                 let wrong = errors.first()?;

@@ -139,7 +139,7 @@ impl TerminalLoginPrompt {
                 self.print_rows(&[Row::new(Style::new(), "  type yes to log in there anyway:")]);
                 match read_pasted_url().await {
                     PageReply::Pasted(text) if text.trim() == "yes" => ForeignHostChoice::Allowed,
-                    PageReply::Pasted(_) | PageReply::GaveUp => ForeignHostChoice::Refused,
+                    _ => ForeignHostChoice::Refused,
                 }
             }
             Err(TerminalUnavailable::NoTerminal) => ForeignHostChoice::NotAsked,
@@ -362,7 +362,7 @@ mod tests {
         let mut dialog = PasteDialog::checked(true, check);
         keys.iter().find_map(|key| dialog.handle_key(key)).map(|reply| match reply {
             PageReply::Pasted(text) => text,
-            PageReply::GaveUp => "gave up".to_owned(),
+            _ => "gave up".to_owned(),
         })
     }
 

@@ -34,7 +34,7 @@ impl PreparedAnswers {
         let (mut fit, mut wrong) = (Vec::new(), Vec::new());
         for (name, typed) in &self.0 {
             let Some(field) = form.fields.iter().find(|field| *field.name == **name) else { continue };
-            match form::parse(field, typed) {
+            match form::parse_field(field, typed) {
                 Ok(value) => fit.push((name.clone(), value)),
                 Err(why) => wrong.push(format!("{name} {why}")),
             }
@@ -52,7 +52,7 @@ impl PreparedAnswers {
         let given = values.iter().fold(Edit::new(), |edit, (name, value)| edit.set(name, value));
         let given = given.apply(None).unwrap_or_else(|_| Json::empty_object());
         let content = form::fill_defaults(form, &given);
-        match form::check(form, &content) {
+        match form::check_form(form, &content) {
             Ok(()) => Ok(ElicitResult::Accept(Some(content))),
             Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
         }

@@ -166,6 +166,7 @@ impl Terminal {
         let mut events = floor.take().unwrap_or_default();
         let mut stage = RawTerminal::enter(self.color).map_err(|_| NoAnswer)?;
         if output == OutputPolicy::HoldBack {
+            discard_waiting_input();
             discard_early_keys(&mut events).await;
         }
         stage.print_heading(heading);
@@ -251,6 +252,18 @@ impl Terminal {
     }
 }
 
+/// Discards what was typed before the question was shown and was not read yet: it is no answer to it.
+#[cfg(unix)]
+fn discard_waiting_input() {
+    use rustix::termios::{QueueSelector, tcflush};
+    // Where it fails, early keys are discarded as they are read.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+}
+
+/// Keys that were typed early are discarded as they are read.
+#[cfg(not(unix))]
+fn discard_waiting_input() {}
+
 /// Discards keys that were typed before the question was shown. This does not wait, but it has to
 /// run in the task that waits later: that one is woken by the waker of the first poll.
 async fn discard_early_keys(events: &mut EventStream) {
@@ -291,9 +304,9 @@ const LEAVE_SEQUENCE: &str = "\x1b[?2004l\x1b[?25h";
 
 impl RawTerminal {
     fn enter(color: bool) -> io::Result<Self> {
-        let curtain = stderr::hold_output();
+        let output_hold = stderr::hold_output();
         enable_raw_mode()?;
-        let stage = Self { color, widths_above_cursor: Vec::new(), output_hold: curtain };
+        let stage = Self { color, widths_above_cursor: Vec::new(), output_hold };
         write(ENTER_SEQUENCE);
         Ok(stage)
     }

@@ -7,6 +7,7 @@ use bowline::config::{Grant, Transport};
 use bowline::types::code;
 use bowline::{Cause, Fault, Limit, Misbehavior, Revision, Server, SpawnError, TaskEnd};
 use bowline_transport::http::NOT_TLS;
+use bowline_transport::process::WINDOWS_LINE_END;
 
 use crate::server_auth::{HeaderAuth, header_auth};
 use crate::suggested_command::{CommandLine, with_scopes};
@@ -20,8 +21,12 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         Cause::Tls if fault.evidence.note.as_deref() == Some(NOT_TLS) => {
             "if it has no certificate, write http://"
         }
+        Cause::Tls if is_about_tls_file(fault, server) => "is that the right file, and is it PEM?",
         Cause::Tls => {
             "for an authority of your own, use --ca-file PATH, or set `ca_file` in the server's entry"
+        }
+        Cause::Timeout(Limit::Idle | Limit::Total) if typed.is_adding() => {
+            return after_adding(server, typed);
         }
         Cause::Timeout(Limit::Idle) => "allow longer silence with --timeout",
         Cause::Timeout(Limit::Total) => "allow more time with --max-timeout",
@@ -30,7 +35,7 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         }
         Cause::Timeout(Limit::Connect) => "allow more time with --connect-timeout",
         Cause::Status { retry_after: Some(after), .. } => {
-            return Some(format!("rate limited; retry in {}", seconds(*after)));
+            return Some(format!("rate limited; retry in {}", describe_retry_after(*after)));
         }
         Cause::Status { code: 404 | 405, .. } if has_common_path(server) => {
             "is the path of the URL right? Servers with the older HTTP+SSE often listen under /sse"
@@ -56,6 +61,10 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         }
         Cause::Spawn(SpawnError::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(SpawnError::Denied) => "is it a program, and is it marked executable?",
+        Cause::Spawn(SpawnError::Other) if has_note_about_line_end(fault) => UNIX_LINE_ENDS,
+        Cause::Exited(_) if names_carriage_return(fault) => {
+            return Some(format!("its script has Windows line ends (CR LF): {UNIX_LINE_ENDS}"));
+        }
         Cause::Exited(_) if !fault.evidence.stdout.is_empty() => {
             "see what it printed above, or run the command directly"
         }
@@ -67,7 +76,7 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
             "is this the MCP endpoint, and not a web page or another program?"
         }
         Cause::Protocol(Misbehavior::TooLarge { .. }) => {
-            "`message_limit_mib` in the server's entry allows larger messages"
+            "to allow larger messages, use --message-limit MIB, or set `message_limit_mib` in the server's entry"
         }
         Cause::NoCommonVersion { .. } => "bowline speaks 2024-11-05 to 2026-07-28",
         _ => return None,
@@ -82,7 +91,35 @@ pub(super) fn for_connecting(fault: &Fault, server: &Server, typed: &CommandLine
     if fault.cause == Cause::Cut && is_plain {
         return Some("is that an MCP server? If it speaks TLS on that port, write https://".to_owned());
     }
+    if typed.is_adding() {
+        return after_adding(server, typed);
+    }
     Some(format!("find out more with `{}`", typed.doctor_command(server)?))
+}
+
+/// Suggests to add a server that did not work: `bowline doctor` needs its entry.
+fn after_adding(server: &Server, typed: &CommandLine) -> Option<String> {
+    Some(format!("add it with --no-check, then run: {}", typed.doctor_command(server)?))
+}
+
+/// Whether a file of the TLS settings, such as that of `--ca-file`, cannot be used: the note begins with its path.
+fn is_about_tls_file(fault: &Fault, server: &Server) -> bool {
+    let (Some(note), Some(http)) = (&fault.evidence.note, server.transport.http()) else { return false };
+    let files = [&http.tls.ca_file, &http.tls.client_cert, &http.tls.client_key];
+    files.into_iter().flatten().any(|path| note.starts_with(&format!("{}: ", path.display())))
+}
+
+/// What mends a script that a carriage return keeps from being started.
+pub(crate) const UNIX_LINE_ENDS: &str = "save the script with Unix line ends (LF)";
+
+fn has_note_about_line_end(fault: &Fault) -> bool {
+    fault.evidence.note.as_deref().is_some_and(|note| note.ends_with(WINDOWS_LINE_END))
+}
+
+/// Whether `env` did not find a program whose name ends with a carriage return, which it shows as `\r`.
+fn names_carriage_return(fault: &Fault) -> bool {
+    let is_about = |line: &String| line.contains("env: ") && (line.contains(r"\r") || line.contains('\r'));
+    fault.evidence.stderr.iter().any(is_about)
 }
 
 /// Whether the name of the program looks like a command with arguments.
@@ -98,9 +135,14 @@ fn has_common_path(server: &Server) -> bool {
 
 /// Suggests the older era for an error whose text names the newest revision: some servers of both eras cannot do
 /// everything in the newer one.
-pub(super) fn for_era(text: &str) -> Option<String> {
+pub(super) fn for_era(text: &str, typed: &CommandLine) -> Option<String> {
     let revision = Revision::NEWEST_MODERN.as_str();
-    let hint = format!("if the server's support of {revision} is the problem, try --protocol legacy");
+    let remedy = if typed.is_adding() {
+        "add it with --no-check, and set `protocol = \"legacy\"` in its entry"
+    } else {
+        "try --protocol legacy"
+    };
+    let hint = format!("if the server's support of {revision} is the problem, {remedy}");
     text.contains(revision).then_some(hint)
 }
 
@@ -161,14 +203,19 @@ pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
     }
 }
 
-fn seconds(time: Duration) -> String {
-    format!("{} s", time.as_secs().max(1))
+/// Describes when to retry. Longer times than an hour are cut to it when they are read.
+fn describe_retry_after(time: Duration) -> String {
+    if time >= HOUR { "an hour or more".to_owned() } else { format!("{} s", time.as_secs().max(1)) }
 }
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
     use bowline_testkit::with;
+    use clap::Parser as _;
 
     #[test]
     fn hints_fit_the_server() {
@@ -184,11 +231,62 @@ mod tests {
         assert!(of(status(404), &url("http://h/")).unwrap().ends_with("under /mcp"));
         assert!(of(status(405), &url("http://h/mcp/")).unwrap().ends_with("under /sse"));
         let too_large = Cause::Protocol(Misbehavior::TooLarge { limit: 1 });
-        assert!(of(too_large, &in_one).unwrap().contains("message_limit_mib"));
-        assert_eq!(for_era("not available on 2025-11-25 connections"), None);
-        assert!(
-            for_era("not available on 2026-07-28 connections").unwrap().ends_with("try --protocol legacy")
+        assert_eq!(
+            of(too_large, &in_one).unwrap(),
+            "to allow larger messages, use --message-limit MIB, or set `message_limit_mib` in the server's entry"
         );
+        let era = |text: &str| for_era(text, &CommandLine::default());
+        assert_eq!(era("not available on 2025-11-25 connections"), None);
+        assert!(era("not available on 2026-07-28 connections").unwrap().ends_with("try --protocol legacy"));
+    }
+
+    #[test]
+    fn unusable_ca_file_is_not_asked_for_again() {
+        let tls = with!(bowline::config::Tls::default(), ca_file: Some("/a/ca.pem".into()));
+        let server = Server::http("s", "https://h/").build().unwrap().with_tls(tls).unwrap();
+        let hint = |note: &str| {
+            let fault = Fault::new(Cause::Tls).with_note(note);
+            for_fault(&fault, &server, &CommandLine::default()).unwrap()
+        };
+        for note in ["/a/ca.pem: no certificate in it", "/a/ca.pem: No such file or directory (os error 2)"] {
+            assert_eq!(hint(note), "is that the right file, and is it PEM?");
+        }
+        assert_eq!(
+            hint("invalid peer certificate: UnknownIssuer"),
+            "for an authority of your own, use --ca-file PATH, or set `ca_file` in the server's entry"
+        );
+    }
+
+    #[test]
+    fn hints_of_add_need_no_entry() {
+        let argv = ["bowline", "add", "notes", "--", "server"].map(std::ffi::OsString::from);
+        let adding = CommandLine::new(&Cli::try_parse_from(&argv).unwrap(), &argv);
+        let server = Server::stdio("notes", "server").build().unwrap();
+        let then = Some("add it with --no-check, then run: bowline doctor notes".to_owned());
+        for limit in [Limit::Idle, Limit::Total] {
+            assert_eq!(for_fault(&Fault::new(Cause::Timeout(limit)), &server, &adding), then);
+        }
+        assert_eq!(for_connecting(&Fault::new(Cause::Cut), &server, &adding), then);
+        assert_eq!(
+            for_era("not available on 2026-07-28 connections", &adding).unwrap(),
+            "if the server's support of 2026-07-28 is the problem, add it with --no-check, and set \
+             `protocol = \"legacy\"` in its entry"
+        );
+    }
+
+    #[test]
+    fn the_longest_wait_is_at_least_an_hour() {
+        let server = Server::http("s", "http://h/").build().unwrap();
+        for (millis, shown) in [
+            (1, "rate limited; retry in 1 s"),
+            (90_000, "rate limited; retry in 90 s"),
+            (3_599_000, "rate limited; retry in 3599 s"),
+            (3_600_000, "rate limited; retry in an hour or more"),
+        ] {
+            let retry_after = Some(Duration::from_millis(millis));
+            let fault = Fault::new(Cause::Status { code: 429, retry_after });
+            assert_eq!(for_fault(&fault, &server, &CommandLine::default()).unwrap(), shown);
+        }
     }
 
     #[test]

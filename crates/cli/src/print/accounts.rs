@@ -1,4 +1,5 @@
-//! Formats logins: a block for people, lines for pipes, JSON for machines. Nothing in it is secret.
+//! Formats logins: a block for people, lines for pipes, JSON for machines. Nothing in it is secret: of URLs, only
+//! those parts of the path are shown that look like words, which tell logins of one host apart.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -6,6 +7,7 @@ use std::time::SystemTime;
 use anstyle::Style;
 use bowline::auth::store::{OpenedStore, StoreKeyLocation};
 use bowline::auth::{Account, AccountState};
+use bowline_transport::describe_url_text;
 use serde_json::{Value, json};
 
 use super::table::Table;
@@ -19,7 +21,7 @@ pub(crate) enum ServerIdentity {
     /// By headers of the configuration, which take precedence over a login.
     Headers {
         server: String,
-        /// URL without its query.
+        /// URL without what may be a key.
         url: String,
         how: HeaderAuth,
     },
@@ -57,9 +59,9 @@ impl ServerIdentity {
                 account_name(account).unwrap_or_default(),
                 state_text(account).1,
                 expiry_text(account, now).unwrap_or_default(),
-                if account.refreshable { "renewed" } else { "not renewed" }.to_owned(),
+                if account.refreshable { "refreshed" } else { "not refreshed" }.to_owned(),
                 account.refreshed_at.map(|at| relative_time(at, now)).unwrap_or_default(),
-                account.issuer.clone(),
+                describe_url_text(&account.issuer),
                 account.scopes.join(" "),
             ],
             Self::Headers { server, how, .. } => {
@@ -128,9 +130,9 @@ pub(crate) fn to_json(account: &Account) -> Value {
         "by": "login",
         "account": account.label,
         "who": account.who,
-        "url": account.url,
-        "issuer": account.issuer,
-        "resource": account.resource,
+        "url": describe_url_text(&account.url),
+        "issuer": describe_url_text(&account.issuer),
+        "resource": account.resource.as_deref().map(describe_url_text),
         "scopes": account.scopes,
         "client_id": account.client_id,
         "client": account.client,
@@ -154,6 +156,7 @@ pub(crate) fn store_json(kept: &OpenedStore) -> Value {
         StoreKeyLocation::Keyring => ("keyring", None),
         StoreKeyLocation::File(path) => ("file", Some(path)),
         StoreKeyLocation::Caller => ("given", None),
+        _ => ("unknown", None),
     };
     json!({ "place": kept.location, "key": key, "key_file": file })
 }
@@ -164,17 +167,17 @@ fn fact_lines(account: &Account, now: SystemTime, printer: &Printer) -> String {
         let label = printer.paint(FAINT, &format!("  {label:<9}"));
         writeln!(out, "{label}{}", escape::line(text)).expect("writing to a string");
     };
-    line("server", &account.url);
-    line("issuer", &account.issuer);
+    line("server", &describe_url_text(&account.url));
+    line("issuer", &describe_url_text(&account.issuer));
     let scopes = if account.scopes.is_empty() { "not said".to_owned() } else { account.scopes.join(", ") };
     line("scopes", &scopes);
-    let renewed = match (account.refreshable, account.refreshed_at) {
+    let refreshed = match (account.refreshable, account.refreshed_at) {
         (false, _) => "not refreshed automatically".to_owned(),
         (true, None) => "refreshed automatically".to_owned(),
         (true, Some(at)) => format!("refreshed automatically, last {}", relative_time(at, now)),
     };
     let expires = expiry_text(account, now).unwrap_or_else(|| "not said".to_owned());
-    line("expires", &format!("{expires}; {renewed}"));
+    line("expires", &format!("{expires}; {refreshed}"));
     out
 }
 

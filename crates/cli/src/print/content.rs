@@ -104,6 +104,7 @@ impl<'a> Viewer<'a> {
         match &part.body {
             ResourceBody::Text(text) => self.printer.write_text(&text.get()),
             ResourceBody::Blob(blob) => self.media("binary", &blob.get(), part.mime_type().as_deref(), &[]),
+            _ => Err(io::Error::other("the resource has a content of an unknown kind")),
         }
     }
 

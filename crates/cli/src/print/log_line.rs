@@ -76,7 +76,7 @@ pub(crate) fn to_text(message: &LogMessage, paint: impl Fn(Style, &str) -> Strin
         LogLevel::Debug => FAINT,
         LogLevel::Info | LogLevel::Notice => Style::new(),
         LogLevel::Warning => HINT,
-        LogLevel::Error | LogLevel::Critical | LogLevel::Alert | LogLevel::Emergency => BAD,
+        _ => BAD,
     };
     let mut line = paint(FAINT, &clock::local(SystemTime::now()));
     write!(line, "  {}", paint(style, &format!("{:LEVEL_WIDTH$}", message.level.as_str())))

@@ -65,12 +65,22 @@ impl BarUpdater {
             bar.set_position(permille);
         }
         if let Some(message) = &progress.message {
-            bar.set_message(escape::line(message).into_owned());
+            bar.set_message(shorten_message(message));
         } else if progress.total.is_none() {
             bar.set_message(format!("{}", progress.progress));
         }
     }
 }
+
+/// Returns the beginning of a message as one line: the bar measures all of it each time it is drawn.
+fn shorten_message(message: &str) -> String {
+    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}…", escape::line(&message[..end])),
+        None => escape::line(message).into_owned(),
+    }
+}
+
+const MAX_MESSAGE_CHARS: usize = 200;
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)
@@ -93,6 +103,13 @@ mod tests {
     use bowline_testkit::with;
 
     use super::*;
+
+    #[test]
+    fn long_message_is_cut() {
+        assert_eq!(shorten_message("half\u{1b}done"), escape::line("half\u{1b}done"));
+        assert_eq!(shorten_message(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(shorten_message(&"é".repeat(1_000_000)), format!("{}…", "é".repeat(200)));
+    }
 
     #[test]
     fn progress_share_is_clamped() {

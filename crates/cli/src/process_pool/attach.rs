@@ -3,13 +3,14 @@
 
 use std::hash::{Hash as _, Hasher as _};
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline::host::Root;
-use bowline::{Builder, Server};
+use bowline::{ClientBuilder, Server};
 use bowline_store::private::refuse_shared_folder;
 use futures_util::future::ready;
 use futures_util::stream::FuturesUnordered;
@@ -64,7 +65,7 @@ impl PoolUse {
 
 impl Attachment {
     /// Has a client use the process.
-    pub(crate) fn add_to(self, builder: Builder) -> Builder {
+    pub(crate) fn add_to(self, builder: ClientBuilder) -> ClientBuilder {
         let (reader, writer) = self.0.into_split();
         builder.attached(reader, writer)
     }
@@ -79,7 +80,7 @@ pub(crate) async fn attach(settings: &Settings, server: &Server, roots: &[Root])
         return None;
     }
     let (program, key) = pooled_program(server)?;
-    let sockets = find_sockets(settings);
+    let sockets = find_sockets(settings.socket_folders());
     if sockets.is_empty() {
         return None;
     }
@@ -103,12 +104,12 @@ pub(crate) async fn attach(settings: &Settings, server: &Server, roots: &[Root])
     stream.map(Attachment)
 }
 
-/// The sockets of the pools of this user.
-fn find_sockets(settings: &Settings) -> Vec<PathBuf> {
-    let folders = settings.socket_folders();
+/// The sockets of the pools of this user, which are in these folders.
+fn find_sockets(folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let folders = folders.into_iter().filter(|folder| refuse_shared_folder(folder).is_ok());
     let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let paths = files.map(|file| file.path());
+    let sockets = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_socket()));
+    let paths = sockets.map(|file| file.path());
     paths
         .filter(|path| path.extension().is_some_and(|end| end == SOCKET_EXTENSION))
         .take(MAX_SOCKETS)
@@ -220,5 +221,18 @@ mod tests {
         assert_eq!(choose(&[true, false]).await, Some(0));
         assert_eq!(choose(&[false, false]).await, Some(0));
         assert!(choose_offer(empty(), ATTACH_TIMEOUT).await.is_none());
+    }
+
+    /// A socket that nobody listens on is removed, so nothing else may be taken for one.
+    #[tokio::test]
+    async fn only_sockets_are_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, socket] = ["1.pool", "2.pool", "3.pool"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        std::os::unix::fs::symlink(&socket, &link).unwrap();
+        assert_eq!(find_sockets(vec![folder.path().to_owned()]), std::slice::from_ref(&socket));
+        assert!(ask(&socket, b"{}\n").await.is_none());
+        assert!(file.exists() && !socket.exists());
     }
 }

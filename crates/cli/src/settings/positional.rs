@@ -72,11 +72,15 @@ impl PositionalArgs {
         Ok(self.rest.collect())
     }
 
-    /// Returns SERVER, and fails if any word remains.
-    pub(crate) fn finish(self) -> Outcome<Option<String>> {
+    /// Returns SERVER, and fails if any word remains. `is_configured` says whether there is a server of a name.
+    pub(crate) fn finish(self, is_configured: impl Fn(&str) -> bool) -> Outcome<Option<String>> {
         let Some(stray) = self.rest.as_slice().first() else { return Ok(self.server) };
         let why = match &self.server {
             None => "SERVER is left out when a command is given after `--`".to_owned(),
+            Some(server) if server.contains("://") => "it is one word too many after the URL".to_owned(),
+            Some(server) if is_configured(server) => {
+                format!("it is one word too many after the configured server `{server}`")
+            }
             Some(server) => format!("to start a server, write `-- {server} {stray} …`"),
         };
         Err(self.usage_failure(&format!("unexpected `{stray}`: {why}")))
@@ -121,7 +125,7 @@ mod tests {
         assert!(words("http://h/mcp search", &["srv"]).is_err());
         assert!(words("files", &[]).ok().unwrap().take_required("TOOL", "").is_err());
         assert!(words("files a b", &[]).ok().unwrap().into_pairs().is_err());
-        assert!(words("files a", &[]).ok().unwrap().finish().is_err());
-        assert!(words("files", &["srv"]).ok().unwrap().finish().is_err());
+        assert!(words("files a", &[]).ok().unwrap().finish(|_| false).is_err());
+        assert!(words("files", &["srv"]).ok().unwrap().finish(|_| false).is_err());
     }
 }

@@ -20,6 +20,7 @@ impl Settings {
             timeout,
             max_timeout,
             connect_timeout,
+            message_limit,
             protocol,
             headers,
             url,
@@ -62,6 +63,10 @@ impl Settings {
         if let Some(connect) = connect_timeout {
             server = server.with_connect_timeout(connect);
         }
+        if let Some(mib) = message_limit {
+            let bytes = usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1024 * 1024);
+            server = server.with_message_limit(bytes);
+        }
         if let Some(protocol) = protocol {
             server = server.with_protocol(match protocol {
                 args::Protocol::Auto => Protocol::Auto,
@@ -85,7 +90,8 @@ impl Settings {
         args: ServerArgs,
     ) -> Outcome<(Option<String>, Server)> {
         let ServerArgs { words, target } = args;
-        let name = PositionalArgs::new(verb, "", words, &target.command)?.finish()?;
+        let name =
+            PositionalArgs::new(verb, "", words, &target.command)?.finish(|name| self.is_configured(name))?;
         let server = self.resolve_server(name.as_deref(), target)?;
         Ok((name, server))
     }
@@ -102,6 +108,12 @@ impl Settings {
             self.printer.note(&format!("{file} has problems: see `bowline config check`"));
         }
         server.with_common_hooks(&layers.common_hooks())
+    }
+
+    /// Whether a configuration file has an entry of this name, usable or not.
+    pub(crate) fn is_configured(&self, name: &str) -> bool {
+        let found = self.layers().map(|layers| layers.find_server(name));
+        found.is_ok_and(|found| !matches!(found, ServerLookup::Unreadable(_) | ServerLookup::Unknown))
     }
 
     pub(super) fn configured_server(&self, name: &str) -> Outcome<Server> {

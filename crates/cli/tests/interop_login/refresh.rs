@@ -26,11 +26,11 @@ fn run_calls(site: &LoginSite, count: usize) {
 fn count_refreshes(site: &LoginSite, record: &Record) -> usize {
     record.assert_clean();
     assert_eq!(record.requests_to("authorization").count(), 1);
-    let renewals: Vec<_> = record.grants("refresh_token").collect();
-    for request in &renewals {
+    let refreshes: Vec<_> = record.grants("refresh_token").collect();
+    for request in &refreshes {
         assert_eq!((request.status, &request.params["resource"]), (200, &json!(site.mcp)), "{request:?}");
     }
-    renewals.len()
+    refreshes.len()
 }
 
 /// Every process finds the token expired, or about to expire.
@@ -46,7 +46,7 @@ fn tokens_with_a_short_lifetime_are_refreshed() {
         if count_refreshes(&site, &record) >= 4 {
             break;
         }
-        assert!(batches < 100, "they are never renewed");
+        assert!(batches < 100, "they are never refreshed");
     }
     let login = &site.json(&["auth", "--json"])["logins"][0];
     assert_eq!(login["refreshable"], true, "{login:#}");

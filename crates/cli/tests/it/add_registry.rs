@@ -200,7 +200,7 @@ async fn se_04_a_package_of_the_registry_is_shown_whole_and_approved() {
     --- stderr
     note: io.github.knots/notes 1.2.0: Keeps notes
     note: using npx -y @knots/notes@1.2.0 (npm package, runs on this machine)
-    error: `all` is no value of mode
+    error: `all` is not allowed for mode
 
     hint: it takes ro, rw
     ---

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::add_registry::{RegistrySite, npm};
 use crate::context::{Context, snapshot};
-use crate::entries::config;
+use crate::entries::{config, cursor_link};
 use crate::pty::{DOWN, ENTER, ESCAPE, Person, UP};
 
 /// A variable that a value names and that is not set is asked for without showing it.
@@ -51,6 +51,48 @@ async fn a_variable_for_the_environment_is_asked_for() {
     assert_eq!(config(&context).unwrap(), expected);
 }
 
+/// SE-04: what was typed or pasted before the question was shown does not answer it.
+#[tokio::test]
+async fn se_04_a_question_is_not_answered_before_it_is_shown() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let link = cursor_link("page", &json!({ "url": server.url() }).to_string());
+    let mut person = Person::sits_at(context.bowline(["add", &link]));
+    person.presses("y\r");
+    person.sees("The address is from the link.");
+    person.presses(ESCAPE);
+    let end = person.leaves();
+    assert_eq!(end.code, 2, "{}", end.screen);
+    assert_eq!((server.connections(), config(&context)), (0, None));
+}
+
+/// SE-04: a link is from a page, so its server is shown whole and reached after a yes.
+#[tokio::test]
+async fn se_04_the_server_of_an_install_link_is_approved() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let url = server.url();
+    let entry = json!({ "url": url, "headers": { "X-Key": "${env:HOME}" } }).to_string();
+    let link = cursor_link("page", &entry);
+    let mut person = Person::sits_at(context.bowline(["add", &link]));
+    person.sees("('X-Key: ${HOME}')?");
+    assert_eq!(server.connections(), 0, "nothing was sent");
+    person.presses(ESCAPE);
+    let end = person.leaves();
+    assert_eq!(end.code, 2);
+    assert!(end.screen.contains("and nothing was added"), "{}", end.screen);
+    assert_eq!(server.connections(), 0, "nothing was sent");
+    assert_eq!(config(&context), None);
+    let mut person = Person::sits_at(context.bowline(["add", &link, "-H", "x-key: 1"]));
+    person.sees(&format!("Connect to {url}? The address is from the link."));
+    person.presses(UP);
+    person.presses(ENTER);
+    let end = person.leaves();
+    assert_eq!(end.code, 0, "{}", end.screen);
+    let expected = format!("[servers.page]\nurl = \"{url}\"\nheaders = {{ x-key = \"1\" }}\n");
+    assert_eq!(config(&context).unwrap(), expected);
+}
+
 /// Without a terminal the error says what to do, and with `--no-check` the entry is added as it is.
 #[test]
 fn a_variable_that_is_not_set_is_an_error_without_a_terminal() {
@@ -73,7 +115,7 @@ fn a_variable_that_is_not_set_is_an_error_without_a_terminal() {
     exit: 0
     --- stdout
     --- stderr
-    note: environment variable `TENANT` is not set, which it has to be before `notes` is used
+    note: set it before you use `notes`: environment variable `TENANT` is not set
     note: added `notes` to [TMP]/home/.config/bowline/config.toml; see `bowline tools notes`
     ---
     ");

@@ -4,8 +4,11 @@
 
 mod authorization;
 mod certificates;
+#[cfg(unix)]
+mod every_fault;
 mod fault_proxy;
 mod faults;
+mod fixed_settings;
 mod installation;
 #[cfg(unix)]
 mod processes;

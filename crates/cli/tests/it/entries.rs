@@ -1,5 +1,7 @@
 //! `bowline add`, `remove`, `enable`, `disable`, `list` and `edit`.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::Value;
 
@@ -122,6 +124,32 @@ async fn a_limit_for_connecting_is_added_unless_it_is_the_default() {
     assert_eq!(config(&context).unwrap(), expected);
 }
 
+/// A limit for messages is for the check and for the entry.
+#[tokio::test]
+async fn a_limit_for_messages_is_added() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let url = server.url();
+    let words = ["add", "notes", &url, "--message-limit", "256"];
+    let added = context.run(context.bowline(words));
+    assert!(added.starts_with("exit: 0\n"), "{added}");
+    let entry = format!("[servers.notes]\nurl = \"{url}\"\nmessage_limit_mib = 256\n");
+    assert_eq!(config(&context).unwrap(), entry);
+}
+
+/// `add` has no option for the era: the entry has a key for it.
+#[tokio::test]
+async fn the_hint_at_the_older_era_fits_add() {
+    let context = Context::new();
+    let error = Fault::error(-32603, "unavailable on 2026-07-28 connections").on("tools/list").always();
+    let server = testkit::server().modern().tool("echo").fault(error).run().await;
+    let shown = context.run(context.bowline(["add", "notes", &server.url()]));
+    let hint = "\nhint: if the server's support of 2026-07-28 is the problem, add it with --no-check, and set \
+                `protocol = \"legacy\"` in its entry\n";
+    assert!(shown.contains(hint), "{shown}");
+    assert_eq!(config(&context), None);
+}
+
 #[test]
 fn names_without_a_letter_or_digit_are_refused() {
     let context = Context::new();
@@ -178,6 +206,86 @@ async fn se_04_a_package_is_shown_and_approved() {
     assert!(added.starts_with("exit: 0\n"), "{added}");
     let entry = "[servers.fetch]\ncommand = \"uvx\"\nargs = [\"mcp-server-fetch\"]\n";
     assert_eq!(config(&context).unwrap(), entry);
+}
+
+/// A link by which a page installs a server in Cursor.
+pub(crate) fn cursor_link(name: &str, config: &str) -> String {
+    let config = BASE64_STANDARD.encode(config);
+    format!("cursor://anysphere.cursor-deeplink/mcp/install?name={name}&config={config}")
+}
+
+/// SE-04: so is the command of an install link, with everything that is in it.
+#[test]
+fn se_04_an_install_link_is_shown_whole_and_approved() {
+    let context = Context::new();
+    let config_of_link = r#"{"command": "touch", "args": ["made\nup"], "env": {"API_TOKEN": "x"}}"#;
+    let link = cursor_link("my%20page", config_of_link);
+    snapshot!(context.run(context.bowline(["add", &link])), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `API_TOKEN=x touch 'made\nup'` was not started, as there is no terminal to ask you on
+
+    hint: use --yes if it may be started, or --no-check to add it without starting it
+    ---
+    ");
+    assert_eq!(config(&context), None);
+    snapshot!(context.run(context.bowline(["add", &link, "--no-check", "-e", "API_TOKEN=y"])), @r"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: the command is `touch 'made\nup'`
+    note: added `my-page` to [TMP]/home/.config/bowline/config.toml; see `bowline tools my-page`
+    ---
+    ");
+    let entry = "[servers.my-page]\ncommand = \"touch\"\nargs = [\"\"\"\nmade\nup\"\"\"]\nenv = { API_TOKEN = \"y\" }\n";
+    assert_eq!(config(&context).unwrap(), entry);
+    let vscode = "vscode:mcp/install?%7B%22name%22%3A%22docs%22%2C%22url%22%3A%22https%3A%2F%2Fh%2Fmcp%22%7D";
+    snapshot!(context.run(context.bowline(["add", "own", vscode])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: did not connect to https://h/mcp, as there is no terminal to ask you on
+
+    hint: use --yes to connect, or --no-check to add it without connecting
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["add", "vscode:mcp/install?%7B"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the install link cannot be used: its configuration is not JSON: EOF while parsing an object at line 1 column 1
+
+    hint: copy the whole link, and write it in single quotes
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["add", &cursor_link("..", r#"{"command": "x"}"#)])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: NAME is missing, and none can be derived from the rest
+
+    hint: see `bowline add --help` for examples
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["add", "..", &link])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `..` cannot be the name of a server
+
+    hint: choose a NAME with a letter, a digit or `_` in it
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["add", vscode, "-e", "A=b"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: -e and --cwd are for a command that is started
+
+    hint: see `bowline add --help` for examples
+    ---
+    ");
 }
 
 #[tokio::test]
@@ -276,14 +384,35 @@ async fn entries_are_listed_disabled_enabled_and_removed() {
     ---
     ");
     assert!(config(&context).unwrap().contains("[servers.two]"));
-    let removed = context.run(context.bowline(["remove", "two"]));
-    assert!(removed.starts_with("exit: 0\n"), "{removed}");
+    snapshot!(context.run(context.bowline(["remove", "two", "two"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: removed `two` from [TMP]/home/.config/bowline/config.toml
+    ---
+    ");
     assert_eq!(config(&context).unwrap(), format!("# One.\n{}", http_entry("one", &server)));
+}
+
+#[test]
+fn an_entry_that_is_no_table_is_not_called_unknown() {
+    let context = Context::new();
+    context.user_config("[servers]\na = 'x'\n");
+    snapshot!(context.run(context.bowline(["disable", "a"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the entry `a` in [TMP]/home/.config/bowline/config.toml is not a table; nothing was changed
+
+    hint: mend it with `bowline edit`
+    ---
+    ");
 }
 
 #[cfg(unix)]
 #[test]
 fn an_editor_is_started_and_the_file_is_checked() {
+    use std::os::unix::fs::PermissionsExt as _;
     let context = Context::new();
     snapshot!(context.run(context.bowline(["edit"])), @"
     exit: 2
@@ -294,6 +423,8 @@ fn an_editor_is_started_and_the_file_is_checked() {
     hint: set EDITOR, or open [TMP]/home/.config/bowline/config.toml yourself
     ---
     ");
+    // The editor finds a folder that nobody else can read.
+    std::fs::remove_dir_all(context.path("home/.config")).unwrap();
     let script = |text: &str| {
         context.write("home/editor", format!("#!/bin/sh\nprintf '%s\\n' '{text}' > \"$2\"\n"));
         context.set_mode("home/editor", 0o755);
@@ -301,7 +432,59 @@ fn an_editor_is_started_and_the_file_is_checked() {
         edit.env("EDITOR", format!("{} --wait", context.path("home/editor").display()));
         context.run(edit)
     };
-    assert!(script("[servers.a]\nurl = \"http://h/\"").starts_with("exit: 0\n"));
+    assert_eq!(script("[servers.a]\nurl = \"http://h/\""), "exit: 0\n--- stdout\n--- stderr\n---");
+    assert_eq!(config(&context).unwrap(), "[servers.a]\nurl = \"http://h/\"\n");
+    for folder in ["home/.config", "home/.config/bowline"] {
+        let mode = std::fs::metadata(context.path(folder)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder}");
+    }
     let wrong = script("[servers.a]\nurll = \"http://h/\"");
     assert!(wrong.starts_with("exit: 2\n") && wrong.contains("urll"), "{wrong}");
+}
+
+#[cfg(unix)]
+#[test]
+fn path_of_an_editor_may_have_spaces() {
+    let context = Context::new();
+    std::fs::create_dir(context.path("home/My Editor")).unwrap();
+    let editor = context.write(
+        "home/My Editor/ed",
+        "#!/bin/sh\nfor file; do :; done\nprintf '# %s\\n' \"$#\" \"$1\" > \"$file\"\n",
+    );
+    context.set_mode("home/My Editor/ed", 0o755);
+    let edit = |variable: &str, value: String| {
+        let mut edit = context.bowline(["edit"]);
+        edit.env(variable, value);
+        context.run(edit)
+    };
+    let editor = editor.display();
+    assert_eq!(edit("EDITOR", format!("{editor}")), "exit: 0\n--- stdout\n--- stderr\n---");
+    assert!(config(&context).unwrap().starts_with("# 1\n# /"), "no argument but the file");
+    assert_eq!(edit("VISUAL", format!("\"{editor}\" --wait")), "exit: 0\n--- stdout\n--- stderr\n---");
+    assert_eq!(config(&context).unwrap(), "# 2\n# --wait\n");
+    snapshot!(edit("EDITOR", format!("{editor} --wait")), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `[TMP]/home/My`, the editor of $EDITOR, cannot be started: no such file
+
+    hint: a path with spaces has to be in quotes if arguments follow it: '"/path with spaces/editor" --wait'
+    ---
+    "#);
+    snapshot!(edit("VISUAL", "/nowhere/ed".to_owned()), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `/nowhere/ed`, the editor of $VISUAL, cannot be started: no such file
+
+    hint: set $VISUAL to another editor
+    ---
+    ");
+    snapshot!(edit("VISUAL", "'/nowhere/ed".to_owned()), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: a quote in $VISUAL is not closed
+    ---
+    ");
 }

@@ -1,5 +1,8 @@
 //! Error messages and exit codes of failures.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 
 use crate::context::{Context, snapshot};
@@ -101,11 +104,61 @@ async fn a_server_without_tls_is_named_as_such() {
     ");
 }
 
+/// Mistakes are often made in the path. A part of it that may be a key is not shown, and neither is the query.
+#[tokio::test]
+async fn a_path_that_the_server_does_not_know_is_shown() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let url = server.url().replace("/mcp", "/mpc");
+    snapshot!(context.run(context.bowline(["tools", &url])), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: HTTP status 404
+      phase: connecting
+      transport: http
+      url: http://127.0.0.1:[PORT]/mpc
+
+    hint: is the path of the URL right? Many servers listen under /mcp
+    ---
+    ");
+    let url = server.url().replace("/mcp", "/tk-0123456789/mpc?key=tk-9876543210");
+    let output = context.bowline(["tools", "--json", &url]).output().unwrap();
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    let shown = server.url().replace("/mcp", "/…/mpc");
+    assert_eq!((&error["error"]["url"], &error["error"]["status"]), (&shown.into(), &404.into()));
+    // It is not shown where it cannot be the reason.
+    server.stop().await;
+    let shown = context.run(context.bowline(["tools", &server.url()]));
+    assert!(shown.contains("connection refused") && !shown.contains("url:"), "{shown}");
+}
+
+/// The suggested command meets the same failure: it has the options that say how the server is reached.
+#[tokio::test]
+async fn the_suggested_doctor_has_the_connection_options() {
+    let context = Context::new();
+    let server = testkit::server()
+        .legacy()
+        .fault(Fault::reply(serde_json::json!({})).on("initialize").always())
+        .run()
+        .await;
+    let url = server.url();
+    let options = ["--protocol", "legacy", "-H", "X-Key: tk-secret-header", "--transport", "http"];
+    let shown = context.run(context.bowline([&["tools", &url][..], &options].concat()));
+    let expected = format!(
+        "\nhint: find out more with `bowline doctor {url} --transport http --protocol legacy -H 'X-Key: …'`\n"
+    );
+    assert!(shown.contains(&expected), "{shown}");
+    // An entry that was not written cannot be examined.
+    let shown = context.run(context.bowline(["add", "notes", &url]));
+    assert!(shown.contains("\nhint: add it with --no-check, then run: bowline doctor notes\n"), "{shown}");
+}
+
 /// A server with TLS resets a connection on which it is sent something else, or closes it.
 #[test]
 fn a_connection_that_ends_at_once_gets_a_hint_about_tls() {
     let context = Context::new();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     // It ends with the process of the tests.
     std::thread::spawn(move || {
@@ -155,6 +208,67 @@ async fn a_login_challenge_is_reported() {
       body begins: who are you?
 
     hint: the credentials were refused: has the token expired?
+    ---
+    ");
+}
+
+/// Runs `bowline tools` for an entry with a key in the path of its URL; its server always sends this response.
+fn list_from_url_with_key(response: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/sk-live-S3CR3T0123456789/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
+        }
+    });
+    let context = Context::new();
+    context.user_config(&format!("[servers.docs]\nurl = '{url}'\n"));
+    context.run(context.bowline(["tools", "docs"]))
+}
+
+#[test]
+fn key_in_a_path_is_not_shown_when_a_login_is_required() {
+    let challenge = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 12\r\n\
+                     connection: close\r\n\r\nwho are you?";
+    snapshot!(list_from_url_with_key(challenge), @"
+    exit: 5
+    --- stdout
+    --- stderr
+    error: cannot connect to `docs`: the server requires a login: not logged in yet
+      phase: connecting
+      transport: http
+      server: http://127.0.0.1:[PORT]/…/mcp
+      body begins: who are you?
+
+    hint: log in with `bowline login docs`
+    ---
+    ");
+}
+
+#[test]
+fn key_in_the_target_of_a_redirect_is_not_shown() {
+    let redirect = "HTTP/1.1 307 Temporary Redirect\r\ncontent-length: 0\r\nconnection: close\r\n\
+                    location: https://127.0.0.1:18443/sk-live-S3CR3T0123456789/mcp?key=S3CR3T\r\n\r\n";
+    snapshot!(list_from_url_with_key(redirect), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `docs`: refused to follow a redirect to https://127.0.0.1:[PORT]/…/mcp: it is another origin
+      phase: connecting
+      transport: http
+      url: http://127.0.0.1:[PORT]/…/mcp
+
+    hint: if you trust that address, use it as the URL
     ---
     ");
 }
@@ -238,20 +352,35 @@ async fn a_failure_of_the_newest_revision_gets_a_hint_at_the_older_one() {
     assert!(!shown.contains("hint:"), "{shown}");
 }
 
-/// The limit is that of the entry, and the error names it and the key that raises it.
+/// The limit is that of the entry or of the command, and the error names it and what raises it.
 #[tokio::test]
 async fn the_limit_of_a_message_can_be_set() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
     let message = format!("message={}", "x".repeat(2 * 1024 * 1024));
+    let arguments = serde_json::json!({ "message": &message }).to_string();
     let call = |limit: u32| {
         let url = server.url();
         context.user_config(&format!("[servers.s]\nurl = '{url}'\nmessage_limit_mib = {limit}\n"));
         let output = context.bowline(["call", "s", "echo", "--file", "-"]);
-        context.run_with_input(output, &serde_json::json!({ "message": &message }).to_string())
+        context.run_with_input(output, &arguments)
+    };
+    let call_url = |limit: &str| {
+        let words = ["call", &server.url(), "echo", "--file", "-", "--message-limit", limit];
+        context.run_with_input(context.bowline(words), &arguments)
     };
     let refused = call(1);
     assert!(refused.contains("sent a message larger than 1 MiB"), "{}", &refused[..2000.min(refused.len())]);
-    assert!(refused.contains("hint: `message_limit_mib` in the server's entry allows larger messages"));
+    let hint = "hint: to allow larger messages, use --message-limit MIB, or set `message_limit_mib` in the server's entry\n";
+    assert!(refused.contains(hint));
     assert!(call(8).starts_with("exit: 0\n"));
+    let refused = call_url("1");
+    assert!(refused.starts_with("exit: ") && !refused.starts_with("exit: 0\n"));
+    assert!(refused.contains("sent a message larger than 1 MiB") && refused.contains(hint));
+    assert!(call_url("8").starts_with("exit: 0\n"));
+    for wrong in ["0", "1.5", "4294967296"] {
+        let words = ["call", &server.url(), "echo", "--message-limit", wrong];
+        let shown = context.run(context.bowline(words));
+        assert!(shown.starts_with("exit: 2\n") && shown.contains("--message-limit <MIB>"), "{shown}");
+    }
 }

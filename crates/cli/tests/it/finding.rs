@@ -132,6 +132,28 @@ async fn a_server_that_was_never_reached_is_named() {
     assert!(shown.contains("note: `gone` could not be asked: "), "{shown}");
 }
 
+/// Nothing is said of what a server offers that could not be asked.
+#[tokio::test]
+async fn a_search_says_which_servers_could_not_be_asked() {
+    let context = Context::new();
+    let math = testkit::server().tool("add").run().await;
+    let gone = testkit::server().tool("echo").run().await;
+    context.user_config(&http_entry("gone", &gone));
+    gone.stop().await;
+    let shown = context.run(context.bowline(["search", "add"]));
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    assert!(shown.contains("note: `gone` could not be asked: "), "{shown}");
+    assert!(!shown.contains("nothing offered"), "{shown}");
+    context.user_config(&[http_entry("gone", &gone), http_entry("math", &math)].concat());
+    let shown = context.run(context.bowline(["search", "xyzzy"]));
+    assert!(shown.contains("note: nothing offered by 1 server matches `xyzzy`"), "{shown}");
+    let output = context.bowline(["search", "--json", "add"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["found"], &found["errors"][0]["server"]), (&json!(1), &json!("gone")), "{found}");
+    assert!(found["errors"][0]["error"].as_str().unwrap().contains("refused"), "{found}");
+}
+
 #[tokio::test]
 async fn options_of_one_connection_need_a_server() {
     let context = Context::new();
@@ -209,9 +231,14 @@ async fn a_search_is_of_what_was_listed_last() {
     assert_eq!((found("first"), found("second")), (1, 0));
     assert!(context.bowline(["tools", "--refresh"]).output().unwrap().status.success());
     assert_eq!((found("first"), found("second"), kept().len()), (0, 1, 1));
-    for damage in ["", "{", "{}\n\n\n"] {
-        std::fs::write(&kept()[0], damage).unwrap();
-        assert_eq!((found("first"), found("second")), (0, 1), "{damage}");
+    let whole = std::fs::read(&kept()[0]).unwrap();
+    let mut zeros = whole.clone();
+    let end = zeros.len();
+    zeros[end - 40..end - 1].fill(0);
+    for damage in [b"".to_vec(), b"{".to_vec(), b"{}\n\n\n".to_vec(), zeros] {
+        std::fs::write(&kept()[0], &damage).unwrap();
+        assert_eq!((found("first"), found("second")), (0, 1), "{damage:?}");
+        assert_eq!((found("second"), std::fs::read(&kept()[0]).unwrap() == whole), (1, true), "{damage:?}");
     }
     assert_eq!(server.count("tools/list"), 2);
 }

@@ -213,6 +213,9 @@ fn help_of_call() {
           --connect-timeout <TIME>
               Give up connecting after this long [default: 30s]
 
+          --message-limit <MIB>
+              Accept messages of the server of up to this many MiB [default: 64]
+
           --protocol <ERA>
               Which era of the protocol to speak
 
@@ -324,6 +327,7 @@ fn help_of_a_list() {
                                     [default: 60s]
           --max-timeout <TIME>      Give up a call after this long, progress or not [default: 10m]
           --connect-timeout <TIME>  Give up connecting after this long [default: 30s]
+          --message-limit <MIB>     Accept messages of the server of up to this many MiB [default: 64]
           --protocol <ERA>          Which era of the protocol to speak [possible values: auto, legacy,
                                     modern]
       -H, --header <NAME: VALUE>    Send this header with every request, for a server with a URL
@@ -346,6 +350,21 @@ fn help_of_a_list() {
     --- stderr
     ---
     ");
+}
+
+/// A host decides itself how long it waits.
+#[test]
+fn help_of_connect_has_its_own_time_limit() {
+    let context = Context::new();
+    for (verb, default) in [("connect", "the host decides, within --max-timeout"), ("call", "60s")] {
+        let help = context.run(context.bowline([verb, "--help"]));
+        let words: Vec<&str> = help.split_whitespace().collect();
+        let expected = format!(
+            "--timeout <TIME> Give up a call when nothing is heard for this long; progress counts [default: {default}] \
+             --max-timeout <TIME> Give up a call after this long, progress or not [default: 10m]"
+        );
+        assert!(words.join(" ").contains(&expected), "{help}");
+    }
 }
 
 #[test]

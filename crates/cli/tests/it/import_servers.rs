@@ -64,6 +64,11 @@ fn ten_files_are_imported_at_once() {
     let text = config(&context).unwrap();
     assert!(text.starts_with(&before), "{text}");
     assert_eq!(text.matches("\n[servers.").count(), added + 1);
+    let help = context.run(context.bowline(["import", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let store = "With --store-secrets each one is written, unencrypted, to a file of its own in the folder `secrets` beside \
+                 the configuration, which only you can read (0600), and the entry refers to it as `{file:secrets/NAME}`.";
+    assert!(help.contains(store), "{help}");
     let checked = context.run(context.bowline(["config", "check"]));
     assert!(checked.starts_with("exit: 0\n"), "{checked}");
     // Everything is there now.
@@ -358,6 +363,92 @@ fn files_of_the_project_are_marked_and_know_their_folder() {
         String::from_utf8_lossy(&named.stdout).starts_with("vscode (project)\ts\tadd\t./s "),
         "{named:?}"
     );
+}
+
+/// Both files in which a plugin of Claude Code has servers can be named.
+#[test]
+#[cfg(unix)]
+fn files_of_a_claude_code_plugin_are_read() {
+    let context = Context::new();
+    let file = r#"{"name": "knots", "mcpServers": {"k": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}}"#;
+    let plugin = "home/.claude/plugins/cache/knots/1.2.0";
+    write(&context, &format!("{plugin}/.claude-plugin/plugin.json"), file);
+    write(&context, &format!("{plugin}/.mcp.json"), file);
+    let run = |name: &str| {
+        let file = context.path(plugin).join(name).display().to_string();
+        context.run(context.bowline(["import", &file, "--dry-run"]))
+    };
+    let note = "is the folder of this version of the plugin: import it again after an update\n";
+    let manifest = run(".claude-plugin/plugin.json");
+    let row = "claude-code\tk\tadd\t[TMP]/home/.claude/plugins/cache/knots/1.2.0/serve\n";
+    assert!(manifest.contains(row) && manifest.contains(note), "{manifest}");
+    let servers = run(".mcp.json");
+    let row = "\tk\tadd\t[TMP]/home/.claude/plugins/cache/knots/1.2.0/serve (in [TMP]/home/.claude/plugins/cache/knots/1.2.0)\n";
+    assert!(servers.contains(row) && servers.contains(note), "{servers}");
+    assert_eq!(config(&context), None);
+}
+
+/// Claude Code keeps in other files what a person has switched off.
+#[test]
+#[cfg(target_os = "linux")]
+fn servers_that_claude_code_has_switched_off_are_added_disabled() {
+    let context = Context::new();
+    let servers = r#"{"mcpServers": {"used": {"command": "a"}, "rejected": {"command": "b"}, "here": {"command": "c"}, "everywhere": {"command": "d"}}}"#;
+    write(&context, "project/.mcp.json", servers);
+    let project = context.path("project").display().to_string();
+    let state = format!(r#"{{"projects": {{"{project}": {{"disabledMcpjsonServers": ["rejected"]}}}}}}"#);
+    write(&context, "home/.claude.json", state);
+    write(&context, "project/.claude/settings.local.json", r#"{"disabledMcpjsonServers": ["here"]}"#);
+    write(&context, "home/.claude/settings.json", r#"{"deniedMcpServers": [{"serverName": "everywhere"}]}"#);
+    write(&context, "project/.claude/settings.json", "{ not JSON");
+    snapshot!(context.run(context.bowline(["import", "--yes"])), @"
+    exit: 0
+    --- stdout
+    claude-code (project)	used	add	a (in [TMP]/project)
+    claude-code (project)	rejected	add, disabled	b (in [TMP]/project)
+    claude-code (project)	here	add, disabled	c (in [TMP]/project)
+    claude-code (project)	everywhere	add, disabled	d (in [TMP]/project)
+    --- stderr
+    note: [TMP]/project/.claude/settings.json:1 is left out: not valid JSON: expected string for object property
+    note: `rejected` of claude-code: Claude Code has it switched off (`disabledMcpjsonServers`)
+    note: `here` of claude-code: Claude Code has it switched off (`disabledMcpjsonServers`)
+    note: `everywhere` of claude-code: Claude Code has it switched off (`deniedMcpServers`)
+    note: imported 4 servers into [TMP]/home/.config/bowline/config.toml; see `bowline list`
+    ---
+    ");
+    let text = config(&context).unwrap();
+    assert_eq!(text.matches("enabled = false\n").count(), 3, "{text}");
+}
+
+/// The name of a file counts for more than that of a folder.
+#[test]
+#[cfg(unix)]
+fn a_folder_that_is_called_like_a_host_does_not_hide_a_file() {
+    let context = Context::new();
+    for folder in ["code", "src/goose"] {
+        let file = format!("project/{folder}/.mcp.json");
+        write(&context, &file, r#"{"mcpServers": {"s": {"command": "s"}}}"#);
+        let found = servers(
+            &context.bowline(["import", "--json", "--dry-run"]).arg(context.path(&file)).output().unwrap(),
+        );
+        assert_eq!(found.len(), 1, "{folder}");
+        assert_eq!((&found[0]["host"], &found[0]["name"]), (&"claude-code".into(), &"s".into()), "{folder}");
+    }
+}
+
+#[test]
+fn a_named_file_without_servers_is_said_to_have_none() {
+    let context = Context::new();
+    write(&context, "home/.mcp.json", r#"{"mcpServers": {}}"#);
+    let file = context.path("home/.mcp.json").display().to_string();
+    snapshot!(context.run(context.bowline(["import", &file])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: [TMP]/home/.mcp.json is left out: it has no servers of Claude Code
+    note: there is nothing to import; [TMP]/home/.config/bowline/config.toml was not changed
+    ---
+    ");
 }
 
 #[test]

@@ -55,7 +55,7 @@ async fn a_stdio_server_gets_a_cancellation_and_is_ended() {
     let child = spawn(context.bowline_with(&["call", "slow", "ms=60000"], &server.command()));
     assert_eq!(exit_code_after_signal(child, &server, Signal::TERM).await, Some(143));
     assert_eq!(server.count("notifications/cancelled"), 1);
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn connecting_can_be_interrupted() {
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
 }
 
 /// A server that ignores everything, and its children, do not outlive bowline.
@@ -122,9 +122,7 @@ async fn outcomes_are_printed_before_a_stubborn_server_has_ended() {
             tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
         assert_eq!(status.code(), Some(code), "{words:?}");
         drop(output);
-        server
-            .wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT)
-            .await;
+        server.expect_all_exited().await;
     }
 }
 

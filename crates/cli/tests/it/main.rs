@@ -66,6 +66,8 @@ mod serve_grid;
 #[cfg(unix)]
 mod serve_limits;
 #[cfg(unix)]
+mod serve_lists;
+#[cfg(unix)]
 mod serve_loop;
 #[cfg(unix)]
 mod serve_oauth;
@@ -76,6 +78,8 @@ mod serve_restart;
 mod serve_stop;
 #[cfg(unix)]
 mod serve_tasks;
+#[cfg(unix)]
+mod serve_trust;
 #[cfg(unix)]
 mod serve_views;
 mod status;

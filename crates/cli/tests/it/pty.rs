@@ -145,6 +145,12 @@ impl Person {
         self.wait_until(&format!("{text:?} is shown"), |screen| screen.contains(text))
     }
 
+    /// Waits until the screen shows the second text after the first one, and returns the screen.
+    pub(crate) fn sees_after(&self, first: &str, second: &str) -> String {
+        let is_shown = |screen: &str| screen.split_once(first).is_some_and(|(_, rest)| rest.contains(second));
+        self.wait_until(&format!("{second:?} is shown after {first:?}"), is_shown)
+    }
+
     /// Waits until the screen no longer shows the text.
     pub(crate) fn sees_no(&self, text: &str) -> String {
         self.wait_until(&format!("{text:?} is gone"), |screen| !screen.contains(text))

@@ -22,48 +22,82 @@ const CONCURRENT_HOSTS: usize = 16;
 /// How much more memory the gateway may have after the second batch than after the first, in kB.
 const MEMORY_BOUND: u64 = 8 * 1024;
 
-/// Begins a session and drops the connection. Returns whether there was room for the session.
-async fn initialize_and_vanish(address: &str) -> bool {
+/// Begins a session, calls a tool in it if `is_calling`, and drops the connection. Returns whether there was room for
+/// the session.
+async fn initialize_and_vanish(address: &str, is_calling: bool) -> bool {
     let params = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {},
         // What servers offer is known for hosts of this name.
         "clientInfo": {"name": "plain-host", "version": "1"},
     });
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    let head = format!(
-        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, \
-         text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
-    stream.write_all(head.as_bytes()).await.expect("it reads");
-    let mut status = String::new();
-    let mut reader = BufReader::new(stream);
-    timeout(TEST_TIMEOUT, reader.read_line(&mut status))
-        .await
-        .expect("an answer in time")
-        .expect("an answer");
-    assert!(status.starts_with("HTTP/1.1 200") || status.starts_with("HTTP/1.1 503"), "{status}");
-    status.starts_with("HTTP/1.1 200")
+    let mut stream = BufReader::new(TcpStream::connect(address).await.expect("it listens"));
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let head = post(&mut stream, address, "", &body).await;
+    if head.starts_with("HTTP/1.1 503") {
+        return false;
+    }
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    if is_calling {
+        let session = head.lines().find(|line| line.starts_with("mcp-session-id:")).expect("a session");
+        let mut stream = BufReader::new(TcpStream::connect(address).await.expect("it listens"));
+        let params = json!({"name": "counter", "arguments": {}});
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        let head = post(&mut stream, address, &format!("{session}\r\n"), &body).await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let mut line = String::new();
+        while !line.contains("\"result\"") {
+            line.clear();
+            let read = timeout(TEST_TIMEOUT, stream.read_line(&mut line)).await.expect("a result in time");
+            assert_ne!(read.expect("a result"), 0, "it ends without a result");
+        }
+    }
+    true
 }
 
-/// Lets hosts begin sessions and vanish, as many as there is room for at a time.
+/// Posts a message, and returns the head of the response.
+async fn post(stream: &mut BufReader<TcpStream>, address: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, \
+         text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let read = timeout(TEST_TIMEOUT, stream.read_line(&mut head)).await.expect("an answer in time");
+        assert_ne!(read.expect("an answer"), 0, "{head}");
+    }
+    head
+}
+
+/// Lets hosts begin sessions and vanish, as many as there is room for at a time. Each second one calls a tool before.
 async fn vanish(address: &str, count: usize) {
     let mut hosts = JoinSet::new();
     for number in 0..CONCURRENT_HOSTS {
         let address = address.to_owned();
-        let count = count / CONCURRENT_HOSTS + usize::from(number < count % CONCURRENT_HOSTS);
+        let count = turns(number, count);
         hosts.spawn(async move {
-            for _ in 0..count {
+            for turn in 0..count {
                 // There is room again when earlier sessions have been idle for long enough.
-                while !initialize_and_vanish(&address).await {
+                while !initialize_and_vanish(&address, turn % 2 == 1).await {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             }
         });
     }
     hosts.join_all().await;
+}
+
+/// How many of `count` hosts come one after the other, as number `number` of those that come at once.
+fn turns(number: usize, count: usize) -> usize {
+    count / CONCURRENT_HOSTS + usize::from(number < count % CONCURRENT_HOSTS)
+}
+
+/// How many of `count` hosts call a tool.
+fn calling_hosts(count: usize) -> usize {
+    (0..CONCURRENT_HOSTS).map(|number| turns(number, count) / 2).sum()
 }
 
 /// Waits until every session at the server was ended.
@@ -101,11 +135,12 @@ async fn hosts_that_vanish_leave_nothing() {
     let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
     let mut memory = Vec::new();
     for _ in 0..2 {
-        let before = one.initialize_count();
+        let (before, calls) = (one.initialize_count(), one.executions("counter"));
         vanish(address, VANISHING_HOSTS).await;
-        // Each of them has a session there, unless its own is over before the server is reached.
-        let most = VANISHING_HOSTS / 2;
-        one.wait_until(|one| one.initialize_count() - before >= most, TEST_TIMEOUT).await;
+        let calls = usize::try_from(one.executions("counter") - calls).expect("a count");
+        assert_eq!(calls, calling_hosts(VANISHING_HOSTS));
+        // The session of a host that does not call may be over before its server is reached.
+        assert!(one.initialize_count() - before >= calls, "each of them has a session there");
         expect_no_sessions(&one).await;
         memory.push(gateway.resident_memory());
     }
@@ -113,7 +148,7 @@ async fn hosts_that_vanish_leave_nothing() {
     // It ends when there has been no session for five seconds.
     assert_eq!(gateway.wait().await.code(), Some(0));
     assert_eq!(two.processes().len(), processes, "no process was started for them");
-    two.wait_until(|_| two.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    two.expect_all_exited().await;
     let sessions = std::fs::read_dir(context.path("home/.local/state/bowline/sessions")).expect("a folder");
     let mut files: Vec<_> = sessions.map(|file| file.expect("a file").file_name()).collect();
     files.sort();

@@ -3,7 +3,6 @@
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, StdioCommand};
 use serde_json::Value;
 
-use crate::connect::host::TEST_TIMEOUT;
 use crate::context::{Context, toml_path};
 
 /// Compares with the text in the test, without values that depend on the clock.
@@ -60,7 +59,7 @@ async fn all_are_ready() {
     ---
     ");
     // No process is left behind.
-    legacy.wait_until(|_| legacy.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    legacy.expect_all_exited().await;
 }
 
 #[tokio::test]

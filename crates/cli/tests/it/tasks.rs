@@ -6,6 +6,8 @@ use bowline_testkit::{self as testkit, Fault, HttpServer, Script, TaskPlan, Tool
 use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
+#[cfg(unix)]
+use crate::pty::Person;
 
 fn work_server(plan: TaskPlan) -> Script {
     testkit::server().tool(Tool::named("work").task(plan)).tool("echo")
@@ -180,6 +182,28 @@ async fn a_call_prints_its_result_task_or_not() {
     let waited = context.run(context.bowline(["call", "media", "work", "n=1"]));
     assert_eq!(waited, "exit: 0\n--- stdout\n{\"n\":\"1\"}\n--- stderr\n---");
     assert_eq!(server.tasks()[0].status, "completed");
+}
+
+/// A call that becomes a task by itself shows what the server says about the task while it is waited for.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_message_of_a_task_is_shown_during_its_call() {
+    for script in
+        [work_server(TaskPlan::manual().required()).legacy(), work_server(TaskPlan::manual()).modern()]
+    {
+        let context = Context::new();
+        let server = start_configured(&context, script).await;
+        let person = Person::sits_at(context.bowline(["call", "media", "work", "n=1", "--color", "never"]));
+        server.wait_until(|server| !server.tasks().is_empty(), Duration::from_secs(20)).await;
+        let id = server.tasks()[0].id.clone();
+        server.set_task_message(&id, "half of\x1b[2J it");
+        let screen = person.sees("working (half of");
+        let line = screen.lines().find(|line| line.contains("half of")).unwrap();
+        assert!(line.contains(" work working (half of\\u{1b}[2J it) "), "{line:?}");
+        server.finish_task(&id);
+        let left = person.leaves();
+        assert_eq!((left.code, &*left.stdout, left.screen.trim()), (0, "{\"n\":\"1\"}\n", ""));
+    }
 }
 
 /// CN-02: Ctrl-C during a call cancels its task; during `--wait` it does not.

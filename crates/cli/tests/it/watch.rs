@@ -113,7 +113,7 @@ async fn a_crash_is_seen_and_hooks_are_run() {
         .collect();
     assert_eq!(events, ["connected", "disconnected", "recovered"]);
     assert_eq!(told.lines().filter(|line| *line == "own").count(), 1);
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ use super::link::exchange::Exchange;
 use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::clock;
 use crate::error::Result;
+pub(crate) use audit::AuditLog;
 pub(crate) use meter::CallMeter;
 pub(crate) use request::{CallRequest, describe_request};
 use retry::FirstFailure;
@@ -223,7 +224,7 @@ impl Connection {
             return Err(Failure::Usage("params and their _meta must be objects"));
         };
         meter.count_attempt();
-        let sending = Sending { live, guard, frame, answer };
+        let sending = OutgoingCall { live, guard, frame, answer };
         let outcome = match &live.wire {
             Wire::Pipe(writer) => sending.write_to_pipe(writer, pace).await,
             Wire::Http { link, headers } => {
@@ -281,7 +282,7 @@ impl Connection {
 }
 
 /// A call on its way to the server: one method per carrier.
-struct Sending<'a> {
+struct OutgoingCall<'a> {
     live: &'a Arc<LiveLink>,
     guard: CallGuard<'a>,
     frame: Frame,
@@ -300,7 +301,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-impl Sending<'_> {
+impl OutgoingCall<'_> {
     async fn write_to_pipe(mut self, writer: &PipeWriter, pace: Urgency) -> Result<Json, Refusal> {
         let connection = self.guard.connection;
         // The pipe nearly always accepts the frame at once.

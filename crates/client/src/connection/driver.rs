@@ -521,7 +521,7 @@ impl Driver {
 
     fn record_announcement(&self, announcement: Announcement) -> ConnectionEvent {
         let attempt = self.connection.engine.state().session.attempt_count();
-        let life = ConnectionEvent::new(&self.connection.server.name, attempt, announcement);
+        let life = ConnectionEvent::from_announcement(&self.connection.server.name, attempt, announcement);
         self.connection.events.record_health(&life);
         life
     }

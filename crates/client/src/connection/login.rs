@@ -87,7 +87,7 @@ impl Login {
     pub(crate) async fn ensure_fresh_token(&self, limit: Duration) -> Result<(), Failure> {
         let Some(auth) = &self.identity else { return Ok(()) };
         let Ok(fresh) = timeout(limit, auth.refresh_if_due()).await else {
-            let note = "renewing it takes longer than the call may";
+            let note = "refreshing it takes longer than the call may";
             return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).with_note(note)));
         };
         fresh.map_err(|error| Failure::Fault(fault_from_auth_error(&error, 401, &[])))
@@ -177,13 +177,8 @@ impl Login {
         let (Some(auth), Cause::LoginRequired { code, challenge }) = (&self.identity, &refused.cause) else {
             return Err(refused.clone());
         };
-        let refusal = RefusedRequest {
-            status: *code,
-            challenges: challenge.clone(),
-            generation,
-            operation: operation.to_owned(),
-            background: ask == LoginMode::Silent,
-        };
+        let refusal = RefusedRequest::new(*code, challenge.clone(), generation, operation);
+        let refusal = if ask == LoginMode::Silent { refusal.in_background() } else { refusal };
         // Rare and large: boxed to keep it out of other futures.
         Box::pin(auth.reauthenticate(&refusal)).await.map_err(|error| {
             let mut fault = fault_from_auth_error(&error, *code, challenge);
@@ -280,7 +275,7 @@ pub(crate) fn slow_refresh_fault(state: &RefreshState, waited: Duration) -> Opti
         RefreshState::Store(error) => error.what.clone(),
         _ => return None,
     };
-    let note = format!("the login is renewed first, and {what}; nothing is lost: try again later");
+    let note = format!("the login is refreshed first, and {what}; nothing is lost: try again later");
     Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).with_note(note))
 }
 

@@ -195,7 +195,7 @@ impl CallOptions {
     }
 
     /// Sets the trace context of the call, in place of the one from
-    /// [`Builder::trace`](crate::Builder::trace).
+    /// [`ClientBuilder::trace`](crate::ClientBuilder::trace).
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);

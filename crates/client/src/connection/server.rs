@@ -53,8 +53,8 @@ pub(crate) struct ClientDeclaration {
 impl ServerSettings {
     /// The timeouts of a call with these options.
     pub(crate) fn limits(&self, options: &CallOptions) -> Limits {
-        let idle = options.idle.unwrap_or(self.timeouts.call);
-        Limits { idle, total: options.total.unwrap_or(self.timeouts.max.max(idle)) }
+        let idle = options.idle.unwrap_or(self.timeouts.idle);
+        Limits { idle, total: options.total.unwrap_or(self.timeouts.total.max(idle)) }
     }
 
     /// Maximum time that a call waits for a link.

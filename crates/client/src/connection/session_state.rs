@@ -214,6 +214,18 @@ impl Connection {
         self.refresh_lists(live).await;
     }
 
+    /// Looks for what the server may have announced while its stream was not open and the session went on: of the
+    /// lists, those whose changes it announces at all.
+    pub(crate) async fn refresh_after_stream_gap(self: Arc<Self>, live: Arc<LiveLink>) {
+        self.emit_resources_updated();
+        let offered = &live.peer.capabilities;
+        let features = [offered.tools, offered.prompts, offered.resources];
+        if features.into_iter().flatten().any(|feature| feature.list_changed) {
+            self.lists.invalidate_all();
+            self.refresh_lists(live).await;
+        }
+    }
+
     /// Emits an inferred update for every subscribed resource, so that subscribers read them again.
     fn emit_resources_updated(&self) {
         for uri in self.session.subscribed_uris() {

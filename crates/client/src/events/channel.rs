@@ -51,7 +51,7 @@ pub trait EventItem: Clone {
 
 /// The result of receiving from a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Received<T> {
+pub(crate) enum ReceiveOutcome<T> {
     Value(T),
     /// Number of values that were dropped before they were received.
     Missed(u64),
@@ -217,17 +217,17 @@ impl<T: Clone> EventReceiver<T> {
     /// Receives the next value or its loss, and waits for it if there is none yet.
     ///
     /// Dropping the future loses nothing.
-    pub(crate) async fn receive(&mut self) -> Received<T> {
+    pub(crate) async fn receive(&mut self) -> ReceiveOutcome<T> {
         poll_fn(|cx| self.poll_receive(cx)).await
     }
 
     /// Receives the next value or its loss, if there is one now.
-    pub(crate) fn try_receive(&mut self) -> Option<Received<T>> {
+    pub(crate) fn try_receive(&mut self) -> Option<ReceiveOutcome<T>> {
         let mut state = self.channel.state();
         take_next(&mut state, &mut self.next)
     }
 
-    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Received<T>> {
+    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<ReceiveOutcome<T>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut state = self.channel.state();
         if let Some(received) = take_next(&mut state, &mut self.next) {
@@ -244,25 +244,25 @@ impl<T: Clone> EventReceiver<T> {
 
 /// Takes the value at a position, or says that it was missed or will not come. `None` if there is
 /// none yet.
-fn take_next<T: Clone>(state: &mut State<T>, next: &mut u64) -> Option<Received<T>> {
+fn take_next<T: Clone>(state: &mut State<T>, next: &mut u64) -> Option<ReceiveOutcome<T>> {
     if *next < state.first {
         let missed = state.first - *next;
         *next = state.first;
-        return Some(Received::Missed(missed));
+        return Some(ReceiveOutcome::Missed(missed));
     }
     let Some(waiting) = state.get_mut(*next) else {
-        return state.closed.then_some(Received::Closed);
+        return state.closed.then_some(ReceiveOutcome::Closed);
     };
     *next += 1;
     waiting.unread -= 1;
     if waiting.unread > 0 {
-        return Some(Received::Value(waiting.value.clone()));
+        return Some(ReceiveOutcome::Value(waiting.value.clone()));
     }
     // Receivers go in order, so a value that all have received is the first.
-    state.pop_first().map(Received::Value)
+    state.pop_first().map(ReceiveOutcome::Value)
 }
 
-impl<T: EventItem> Received<T> {
+impl<T: EventItem> ReceiveOutcome<T> {
     fn into_item(self) -> Option<T> {
         match self {
             Self::Value(value) => Some(value),
@@ -276,7 +276,7 @@ impl<T: EventItem> Stream for EventReceiver<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.poll_receive(cx).map(Received::into_item)
+        self.poll_receive(cx).map(ReceiveOutcome::into_item)
     }
 }
 

@@ -188,6 +188,7 @@ fn check_file(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Mi
     let bytes: Bytes = match &part.body {
         ResourceBody::Text(text) => text.get().into_owned().into(),
         ResourceBody::Blob(blob) => decode_blob(blob, file.size)?.into(),
+        _ => return Err(Mismatch::Contents),
     };
     // Check the size before computing the digest.
     if file.size.is_some_and(|size| size != bytes.len() as u64) {

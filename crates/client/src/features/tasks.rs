@@ -26,6 +26,8 @@ use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::report::{Outcome, ToolResult};
 
 /// The response to a call that may become a task.
+///
+/// Complete: a call is answered, or it continues as a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskOrResult<T> {
     /// The call was answered at once.
@@ -328,7 +330,7 @@ impl Client {
 
     async fn request_for_task(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
         let connection = self.connection();
-        let options = poll_options(connection.server.timeouts.call, &CallOptions::new());
+        let options = poll_options(connection.server.timeouts.idle, &CallOptions::new());
         let meter = Arc::new(CallMeter::start());
         let answered = connection.request_for_task(method, &handle.id, None, options, meter).await;
         answered.map_err(|failure| match failure {

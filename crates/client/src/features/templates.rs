@@ -42,6 +42,8 @@ pub struct Template {
 }
 
 /// The value of a variable. An empty list or map counts as undefined.
+///
+/// Complete: RFC 6570 has no other values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A string, which may be empty.

@@ -24,7 +24,7 @@ pub trait Elicit: Send + Sync + 'static {
     }
 
     /// Shows a form. Accepted content is checked before it is sent, and invalid content is an error
-    /// on our side, so a dialog should call [`form::check`] while the person can still correct it.
+    /// on our side, so a dialog should call [`check_form`](super::check_form) while the person can still correct it.
     fn form(&self, request: FormRequest) -> HostFuture<'_, Reply>;
 
     /// Asks whether a URL may be opened, and opens it if so. Nothing may be fetched from it, before
@@ -210,7 +210,7 @@ pub(super) async fn handle_elicit(
 fn check_accepted(server: &str, form: &Form, reply: Reply) -> Result<Reply, bowline_proto::wire::RpcError> {
     let Reply::Accept(content) = reply else { return Ok(reply) };
     let content = form::fill_defaults(form, &content.unwrap_or_else(Json::empty_object));
-    if let Err(errors) = form::check(form, &content) {
+    if let Err(errors) = form::check_form(form, &content) {
         // The values are private; only the errors are logged.
         let errors: Vec<String> = errors.iter().take(MAX_LOGGED_ERRORS).map(ToString::to_string).collect();
         tracing::error!(%server, errors = errors.join("; "), "an accepted form does not fit and was not sent");

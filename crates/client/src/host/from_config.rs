@@ -4,7 +4,6 @@ use bowline_config::{Config, ElicitationPolicy, SamplingPolicy};
 use bowline_proto::wire::view::ElicitResult;
 
 use super::{Host, Root, Roots};
-use crate::sampling::Provider;
 
 /// Why a host cannot be made from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,8 +18,9 @@ impl Host {
     /// - the model for sampling, where the policy allows requests without asking.
     ///
     /// Where the policy is to ask, add who asks: [`Host::on_form`], [`Host::on_url`], or
-    /// [`Host::sampling`] with a [`Provider`] that has an approver. The key of the model is read
-    /// from the environment. Fails if it is missing, or the endpoint cannot be used.
+    /// [`Host::sampling`] with a `sampling::Provider` that has an approver. The key of the model is
+    /// read from the environment. Fails if it is missing, the endpoint cannot be used, or the
+    /// feature `sampling` is not enabled.
     pub fn from_config(config: &Config) -> Result<Self, HostConfigError> {
         let mut host = Self::new();
         let roots: Vec<Root> = config
@@ -38,8 +38,8 @@ impl Host {
         }
         let reply = match config.elicitation.unwrap_or_default() {
             ElicitationPolicy::Ask => None,
-            ElicitationPolicy::Decline => Some(ElicitResult::Decline),
             ElicitationPolicy::Cancel => Some(ElicitResult::Cancel),
+            _ => Some(ElicitResult::Decline),
         };
         if let Some(reply) = reply {
             let (form, url) = (reply.clone(), reply);
@@ -51,13 +51,26 @@ impl Host {
         let policies = config.servers.values().filter_map(|server| server.sampling);
         let allowed = config.sampling.as_ref().is_some_and(|model| allows(model.policy))
             || policies.into_iter().any(allows);
-        if allowed {
-            let provider =
-                Provider::from_config(config).map_err(|error| HostConfigError(error.to_string()))?;
-            if let Some(provider) = provider {
-                host = host.sampling(provider);
+        if allowed { host.with_configured_model(config) } else { Ok(host) }
+    }
+
+    #[cfg(feature = "sampling")]
+    fn with_configured_model(self, config: &Config) -> Result<Self, HostConfigError> {
+        let provider = crate::sampling::Provider::from_config(config)
+            .map_err(|error| HostConfigError(error.to_string()))?;
+        Ok(match provider {
+            Some(provider) => self.sampling(provider),
+            None => self,
+        })
+    }
+
+    #[cfg(not(feature = "sampling"))]
+    fn with_configured_model(self, config: &Config) -> Result<Self, HostConfigError> {
+        match &config.sampling {
+            None => Ok(self),
+            Some(_) => {
+                Err(HostConfigError("this program was built without the feature `sampling`".to_owned()))
             }
         }
-        Ok(host)
     }
 }

@@ -18,6 +18,7 @@ use super::{HostFuture, internal_error};
 
 /// Limits for questions to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuestionLimits {
     /// Maximum number of questions of one server per minute (default 60).
     pub per_minute: usize,
@@ -26,6 +27,29 @@ pub struct QuestionLimits {
     /// How long a person has for one answer before the question is dismissed (default 15 minutes).
     /// Also limits the answer of a model.
     pub answer_timeout: Duration,
+}
+
+impl QuestionLimits {
+    /// Sets the maximum number of questions of one server per minute.
+    #[must_use]
+    pub fn per_minute(mut self, questions: usize) -> Self {
+        self.per_minute = questions;
+        self
+    }
+
+    /// Sets the maximum number of open questions of one server, including the one being asked.
+    #[must_use]
+    pub fn open(mut self, questions: usize) -> Self {
+        self.open = questions;
+        self
+    }
+
+    /// Sets how long a person has for one answer before the question is dismissed.
+    #[must_use]
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.answer_timeout = timeout;
+        self
+    }
 }
 
 impl Default for QuestionLimits {

@@ -1,6 +1,7 @@
 //! Tests of the host alone: what it declares, accepts and sends. One file per kind of request.
 
 mod elicit;
+mod from_config;
 mod question_queue;
 mod sample;
 

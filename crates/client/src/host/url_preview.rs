@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use bowline_config::is_loopback;
 use url::{Host, Url};
 
 /// A URL that may be shown to a person, with warnings. Nothing is fetched.
@@ -56,11 +57,7 @@ impl UrlPreview {
             return Err(UrlError::Scheme);
         }
         let host = url.host().ok_or(UrlError::NotAUrl)?;
-        let is_loopback = match host {
-            Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
-            Host::Ipv4(address) => address.is_loopback(),
-            Host::Ipv6(address) => address.is_loopback(),
-        };
+        let is_loopback = is_loopback(&url);
         let is_puny =
             matches!(host, Host::Domain(name) if name.split('.').any(|label| label.starts_with("xn--")));
         let is_address = !matches!(host, Host::Domain(_));

@@ -16,6 +16,7 @@ pub enum PictureFormat {
 
 /// The facts in the headers of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Picture {
     /// The format, by the bytes.
     pub format: PictureFormat,

@@ -5,6 +5,7 @@ use bowline_proto::wire::view::Tool;
 /// Whether the host believes a server's tool annotations. The person who configures the server
 /// decides that; the server cannot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Trust {
     /// The annotations are ignored.
     #[default]

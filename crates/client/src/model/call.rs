@@ -108,7 +108,8 @@ impl ModelContext {
     }
 
     fn finish_call(&self, called: Result<ToolResult, Error>) -> Result<ModelResult, ModelCallError> {
-        called.map(|result| self.tool_result(&result)).map_err(ModelCallError::Call)
+        let called = called.map_err(ModelCallError::Call)?;
+        Ok(ModelResult { report: Some(called.report), ..self.tool_result(&called) })
     }
 }
 

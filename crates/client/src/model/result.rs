@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::options::{Audience, ModelApi, ModelOptions};
 use super::{ModelContext, picture, text};
+use crate::report::CallReport;
 
 /// A tool's result, for a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,9 @@ pub struct ModelResult {
     pub is_error: bool,
     /// Content that was left out.
     pub omissions: Vec<ContentOmission>,
+    /// What happened to the call, if `call_model` made it. `None` for a result that was only
+    /// converted, and for an error: that has its own report.
+    pub report: Option<CallReport>,
 }
 
 /// A block of content that was left out.
@@ -74,7 +78,7 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
         ModelApi::Gemini if result.is_error => json!({ "error": text }),
         ModelApi::Gemini => json!({ "output": text }),
     };
-    ModelResult { content, text, is_error: result.is_error, omissions: left_out }
+    ModelResult { content, text, is_error: result.is_error, omissions: left_out, report: None }
 }
 
 const USER_ONLY_REASON: &str = "it is for the person alone";
@@ -118,7 +122,7 @@ impl ResultCollector<'_> {
                         text::sanitize_line(&resource.uri),
                         body.get()
                     )),
-                    ResourceBody::Blob(_) => self
+                    _ => self
                         .push_text(&format!("[resource <{}>, not text]", text::sanitize_line(&resource.uri))),
                 }
             }

@@ -102,7 +102,8 @@ impl Slot {
             Err(error) => {
                 let other = || Fault::before_sending(Cause::Closed).with_note(error.to_string());
                 let fault = error.fault().cloned().unwrap_or_else(other);
-                let life = ConnectionEvent::new(&self.name, 1, Announcement::Failed(fault.clone()));
+                let life =
+                    ConnectionEvent::from_announcement(&self.name, 1, Announcement::Failed(fault.clone()));
                 let hooks =
                     Hooks::start(&self.name, Feed::from_single_event(life.clone()), server.hooks.clone());
                 *phase = Phase::OpenFailed { at: life.at, fault, hooks };

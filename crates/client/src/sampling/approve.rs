@@ -26,6 +26,7 @@ pub trait Approve: Send + Sync + 'static {
 
 /// A person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision<T> {
     /// Accept it as it is.
     Accept,
@@ -45,4 +46,11 @@ pub struct SamplingPlan {
     pub max_tokens: u64,
     /// Origin of the endpoint that the conversation would be sent to.
     pub endpoint: Box<str>,
+}
+
+impl SamplingPlan {
+    /// Creates a plan, for the unit test of an approver.
+    pub fn new(model: impl Into<Box<str>>, max_tokens: u64, endpoint: impl Into<Box<str>>) -> Self {
+        Self { model: model.into(), max_tokens, endpoint: endpoint.into() }
+    }
 }

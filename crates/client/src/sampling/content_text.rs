@@ -33,7 +33,7 @@ pub(super) fn as_text(content: &Content) -> Option<Cow<'_, str>> {
         Content::ResourceLink(link) => Some(Cow::Owned(format!("{}: {}", link.name, link.uri))),
         Content::Resource(embedded) => match &embedded.resource.body {
             ResourceBody::Text(text) => Some(text.get()),
-            ResourceBody::Blob(_) => None,
+            _ => None,
         },
         _ => None,
     }

@@ -100,7 +100,7 @@ impl Endpoint {
         }
         let mut headers = settings.headers.clone();
         let secrets = headers.iter().map(|(_, value)| value.clone()).chain(key.clone());
-        let veil = Redactor::new(secrets).with_url(&settings.base_url);
+        let redactor = Redactor::new(secrets).with_url(&settings.base_url);
         if let Some(key) = key {
             let unsendable = |byte: u8| !(0x21..=0x7e).contains(&byte);
             if key.expose().is_empty() || key.expose().bytes().any(unsendable) {
@@ -125,9 +125,9 @@ impl Endpoint {
             event: MAX_RESPONSE_BYTES,
         };
         match HttpLink::new(&http, limits) {
-            Ok(link) => Ok(Self { settings, link, redactor: veil, quirks: Mutex::default() }),
+            Ok(link) => Ok(Self { settings, link, redactor, quirks: Mutex::default() }),
             Err(fault) => {
-                wrong(ProviderErrorKind::Unreachable(veil.redact(&fault.to_string(), MAX_NOTE_CHARS)))
+                wrong(ProviderErrorKind::Unreachable(redactor.redact(&fault.to_string(), MAX_NOTE_CHARS)))
             }
         }
     }

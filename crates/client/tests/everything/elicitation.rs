@@ -63,7 +63,8 @@ async fn every_kind_of_field_is_filled_in() {
             let field = |name: &str| form.fields.iter().find(|field| &*field.name == name).unwrap();
             let mut content = Map::new();
             for (name, typed, _) in TYPED_FIELDS {
-                let value = form::parse(field(name), typed).unwrap_or_else(|why| panic!("{name} {why}"));
+                let value =
+                    form::parse_field(field(name), typed).unwrap_or_else(|why| panic!("{name} {why}"));
                 content.insert(name.to_owned(), value.decode().unwrap());
             }
             let desk = ScriptedPerson::new([accept_with(&Value::Object(content))]);
@@ -103,7 +104,7 @@ async fn values_that_do_not_fit_the_form_are_not_sent() {
 
             let shown = desk.forms();
             let form = &shown[0].form;
-            let errors = form::check(form, &Json::encode(&wrong).unwrap()).unwrap_err();
+            let errors = form::check_form(form, &Json::encode(&wrong).unwrap()).unwrap_err();
             let named: Vec<&str> = errors.iter().map(|error| &*error.field).collect();
             let all: Vec<&str> = form.fields.iter().map(|field| &*field.name).collect();
             assert_eq!(named, all, "each is wrong in its own way, and the name is missing");

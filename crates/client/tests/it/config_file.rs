@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use bowline::config::{FixedEnvironment, Transport};
-use bowline::config_file::{self, ConfigFileError};
-use bowline::{Registry, ServerState};
+use bowline::config::{ConfigFileError, FixedEnvironment, Transport};
+use bowline::{Config, LoadConfig as _, Registry, ServerState};
 
 fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -19,13 +18,13 @@ fn a_file_is_loaded_in_either_dialect() {
     write(&json, r#"{ "mcpServers": { "a": { "command": "srv", "args": ["${MODE}"] } } }"#);
     let env = FixedEnvironment::default().with_var("MODE", "fast");
     for path in [&toml, &json] {
-        let config = config_file::load_with(path, &env).unwrap();
+        let config = Config::load_with(path, &env).unwrap();
         let Transport::Stdio(program) = &config.servers["a"].transport else { panic!("a program") };
         assert_eq!(program.args, ["fast"]);
     }
-    let unfilled = config_file::load_with(&toml, &FixedEnvironment::default()).unwrap_err();
+    let unfilled = Config::load_with(&toml, &FixedEnvironment::default()).unwrap_err();
     assert!(matches!(&unfilled, ConfigFileError::Invalid(errors) if errors.problems().len() == 1));
-    let missing = config_file::load(folder.path().join("none.toml")).unwrap_err();
+    let missing = Config::load(folder.path().join("none.toml")).unwrap_err();
     assert!(missing.to_string().ends_with("none.toml: no such file"), "{missing}");
 }
 
@@ -36,12 +35,12 @@ async fn the_users_file_is_found_and_opened() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().to_str().unwrap();
     let env = FixedEnvironment::default().with_var("HOME", home);
-    assert!(config_file::discover_with(&env).unwrap().servers.is_empty());
+    assert!(Config::discover_with(&env).unwrap().servers.is_empty());
     write(
         &folder.path().join(".config/bowline/config.toml"),
         "[servers.user]\ncommand = 'srv'\nenabled = false\n",
     );
-    let config = config_file::discover_with(&env).unwrap();
+    let config = Config::discover_with(&env).unwrap();
     let registry = Registry::open(&config);
     let states: Vec<_> = registry.statuses().into_iter().map(|status| (status.name, status.state)).collect();
     assert_eq!(states, [("user".into(), ServerState::Disabled)]);
@@ -50,6 +49,6 @@ async fn the_users_file_is_found_and_opened() {
     let named = folder.path().join("named.toml");
     write(&named, "[servers.named]\ncommand = 'srv'\n");
     let env = env.with_var("BOWLINE_CONFIG", named.to_str().unwrap());
-    let config = config_file::discover_with(&env).unwrap();
+    let config = Config::discover_with(&env).unwrap();
     assert_eq!(config.servers.keys().collect::<Vec<_>>(), ["named"]);
 }

@@ -1,10 +1,11 @@
 //! Disconnects are announced to event subscribers without a call.
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, ConnectionEventKind, Event, EventReceiver};
+use bowline::{CallOptions, Client, ConnectionEventKind, Event, EventReceiver, Status};
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use parking_lot::Mutex;
@@ -43,6 +44,60 @@ async fn the_end_of_a_server_is_noticed_without_a_call() {
         assert_eq!(next_connection_event(&mut events).await, ConnectionEventKind::Recovered, "{name}");
         client.close().await;
     }
+}
+
+/// A watch of the status is as good as a subscription to events, and a client that nobody watches stays silent.
+#[tokio::test]
+async fn the_end_of_a_server_is_noticed_by_a_watch_of_its_status() {
+    let scripts = [
+        ("legacy, no sessions", testkit::server().legacy().sessionless(), Protocol::Legacy),
+        ("modern", testkit::server().modern(), Protocol::Modern),
+    ];
+    for (name, script, protocol) in scripts {
+        let server = script.tool("echo").run().await;
+        let entry = || http(&server).with_protocol(protocol).with_keepalive(None);
+        let (watched, unwatched) =
+            (Client::connect(entry()).await.unwrap(), Client::connect(entry()).await.unwrap());
+        let mut status = watched.status();
+        for client in [&watched, &unwatched] {
+            client.list_tools().await.unwrap();
+        }
+        server.stop().await;
+        let left = status.wait_for(|status| !matches!(status, Status::Ready(_)));
+        timeout(TEST_TIMEOUT, left).await.expect(name).expect(name);
+        assert_eq!((is_ready(&watched), is_ready(&unwatched)), (false, true), "{name}");
+        watched.close().await;
+        unwatched.close().await;
+    }
+}
+
+fn is_ready(client: &Client) -> bool {
+    matches!(client.status().current(), Status::Ready(_))
+}
+
+/// A server that still accepts connections but answers nothing is found to be down by a probe, in both eras, with
+/// no session and without a call.
+#[tokio::test]
+async fn a_server_that_falls_silent_is_noticed_after_one_interval() {
+    let scripts = [
+        (testkit::server().legacy().sessionless(), Protocol::Legacy),
+        (testkit::server().modern(), Protocol::Modern),
+    ];
+    let watches = scripts.map(|(script, protocol)| async move {
+        let server = script.tool("echo").run().await;
+        let interval = Duration::from_secs(5);
+        let entry = http(&server).with_protocol(protocol).with_keepalive(Some(interval));
+        let client = Client::connect(entry).await.unwrap();
+        let mut status = client.status();
+        client.list_tools().await.unwrap();
+        let begun = Instant::now();
+        server.arm(Fault::silent().always());
+        let left = status.wait_for(|status| !matches!(status, Status::Ready(_)));
+        timeout(TEST_TIMEOUT, left).await.expect("the probe has a limit").expect("it is open");
+        assert!(begun.elapsed() >= interval, "{protocol:?}: nobody asked before");
+        client.close().await;
+    });
+    futures_util::future::join_all(watches).await;
 }
 
 /// A server that closes an idle connection is probed, and nothing is announced.

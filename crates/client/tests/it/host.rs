@@ -111,6 +111,27 @@ async fn mr_02_one_host_answers_both_eras() {
     }
 }
 
+/// A closure answers URL elicitations in either era.
+#[tokio::test]
+async fn closure_answers_url_elicitations() {
+    let ask =
+        Tool::asks("login", [ScriptedRequest::url_elicitation("e1", "Log in", "https://srv.example/in")])
+            .ignoring_capabilities();
+    for (name, _running, server) in run_everywhere(testkit::server().tool(ask)).await {
+        let (sender, mut urls) = unbounded_channel();
+        let host = Host::new().on_url(move |request| {
+            let _ = sender.send(format!("{}: {}", request.server, request.elicitation.url));
+            std::future::ready(Reply::Accept(None))
+        });
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let result = client.call_tool("login", &json!({})).await.unwrap();
+        assert_eq!(result.text(), r#"{"e1":{"action":"accept"}}"#, "{name}");
+        assert_eq!(urls.recv().await.as_deref(), Some("test: https://srv.example/in"), "{name}");
+        client.close().await;
+        assert!(urls.try_recv().is_err(), "{name}: nothing else was asked");
+    }
+}
+
 /// EL-09, EL-10, EL-11, EL-12: URL elicitation in either era, and its completion where there is
 /// one.
 #[tokio::test]

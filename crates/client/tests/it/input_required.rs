@@ -2,10 +2,11 @@
 //! progress.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::types::ElicitResult;
-use bowline::{Client, Json};
+use bowline::{CallOptions, Client, Json};
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -214,18 +215,21 @@ async fn tl_08_calls_are_recorded() {
             _ = server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT) => {}
         }
     }
+    let brief = CallOptions::new().timeout(Duration::from_millis(50));
+    client.call_tool_with("slow", &json!({ "ms": 60_000 }), &brief).await.unwrap_err();
     client.close().await;
     let records = String::from_utf8(RECORDS.lock().clone()).unwrap();
     let calls: Vec<_> = records
         .lines()
         .filter(|line| line.contains("bowline::calls") && line.contains("server=recorded"))
         .collect();
-    assert_eq!(calls.len(), 4, "{records}");
+    assert_eq!(calls.len(), 5, "{records}");
     for (call, (tool, outcome)) in calls.iter().zip([
         ("echo", "done"),
         ("fail", "tool error"),
         ("nonesuch", "refused by the server"),
         ("slow", "left by its caller"),
+        ("slow", "failed"),
     ]) {
         assert!(call.contains(&format!("tool={tool:?}")) && call.contains(outcome), "{call}");
     }
@@ -236,12 +240,13 @@ async fn tl_08_calls_are_recorded() {
         .filter(|line| line.contains(r#"mcp.server.name="recorded""#))
         .filter(|line| line.contains(r#"mcp.method.name="tools/call""#))
         .collect();
-    assert_eq!(spans.len(), 4, "{records}");
+    assert_eq!(spans.len(), 5, "{records}");
     for (span, (tool, outcome, error)) in spans.iter().zip([
         ("echo", "done", None),
         ("fail", "tool_error", Some("tool_error")),
         ("nonesuch", "refused", Some("-32602")),
         ("slow", "abandoned", Some("abandoned")),
+        ("slow", "unknown", Some("timeout")),
     ]) {
         assert!(span.contains(&format!("gen_ai.tool.name={tool:?}")), "{span}");
         assert!(span.contains(&format!("bowline.outcome={outcome:?} bowline.attempts=1")), "{span}");

@@ -189,3 +189,35 @@ async fn registry_layers_are_outermost() {
     assert_eq!(take(&log), seen);
     registry.close().await;
 }
+
+/// A layer sees only the methods that it observes.
+#[tokio::test]
+async fn unobserved_methods_do_not_reach_a_layer() {
+    struct OnlyLists(Recorder);
+
+    impl Layer for OnlyLists {
+        fn observes(&self, method: &str) -> bool {
+            method == "tools/list"
+        }
+
+        fn on_request<'a>(&'a self, request: &'a mut OutgoingRequest) -> LayerFuture<'a> {
+            self.0.on_request(request)
+        }
+
+        fn on_end(&self, request: &OutgoingRequest, report: &CallReport) {
+            self.0.on_end(request, report);
+        }
+    }
+
+    for (name, _running, server) in run_everywhere(testkit::server().tool("echo")).await {
+        let log = Log::default();
+        let builder = Client::builder(server).layer(OnlyLists(Recorder::new("lists", &log)));
+        let client = builder.layer(Recorder::new("all", &log)).connect().await.unwrap();
+        client.call_tool("echo", &Value::Null).await.unwrap();
+        assert_eq!(take(&log), ["all tools/call echo", "all test echo done 1"], "{name}");
+        client.list_tools().await.unwrap();
+        let seen = ["lists tools/list ", "all tools/list ", "all test  done 1", "lists test  done 1"];
+        assert_eq!(take(&log), seen, "{name}");
+        client.close().await;
+    }
+}

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{
-    Builder, Cause, Client, Execution, Exit, Handler, HandlerResult, Json, Misbehavior, Server,
-    ServerRequest, SpawnError, Status,
+    Cause, Client, ClientBuilder, ConnectionEventKind, Event, Execution, Exit, Handler, HandlerResult, Json,
+    Misbehavior, Server, ServerRequest, SpawnError, Status,
 };
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{TEST_TIMEOUT, io_pair, stdio};
+use crate::support::{TEST_TIMEOUT, http, io_pair, stdio};
 
 fn is_alive(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
@@ -33,7 +33,7 @@ impl Handler for DropSignal {
 }
 
 /// Makes a builder with a drop signal, and a future that waits for the signal.
-fn with_drop_signal(server: &StdioServer) -> (Builder, impl Future<Output = ()>) {
+fn with_drop_signal(server: &StdioServer) -> (ClientBuilder, impl Future<Output = ()>) {
     let (sender, mut ended) = mpsc::channel(1);
     let builder = Client::builder(stdio(server)).handler(DropSignal(sender));
     (builder, async move {
@@ -243,4 +243,20 @@ async fn a_connection_can_be_closed_while_it_is_being_made() {
     client.close().await;
     assert!(!is_alive(pid), "closing waits for the process to end");
     assert_eq!(clone.ready().await.unwrap_err().fault().unwrap().cause, Cause::Closed);
+}
+
+/// A server that is connected before anybody subscribes is still an event of `open_with_events`, and of no later
+/// subscription.
+#[tokio::test]
+async fn the_first_event_is_not_missed_by_a_client_that_is_opened_with_events() {
+    let server = testkit::server().tool("echo").run().await;
+    let (client, mut events) = Client::builder(http(&server)).open_with_events().unwrap();
+    client.ready().await.unwrap();
+    let mut late = client.events();
+    client.close().await;
+    let kind = |event| if let Event::Connection(change) = event { Some(change.kind) } else { None };
+    let kinds: Vec<_> = std::iter::from_fn(|| events.try_next()).filter_map(kind).collect();
+    assert_eq!(kinds, [ConnectionEventKind::Connected]);
+    let kinds: Vec<_> = std::iter::from_fn(|| late.try_next()).filter_map(kind).collect();
+    assert_eq!(kinds, []);
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use bowline::model::{Approval, Audience, ModelApi, ModelCallError, ModelOptions, Prefix, Trust, approval};
 use bowline::types::CallToolResult;
-use bowline::{CallOptions, Client, Json, Registry};
+use bowline::{CallOptions, Client, Json, Outcome, Registry};
 use bowline_testkit::{self as testkit, Fault, Tool};
 use serde_json::{Value, json};
 
@@ -448,8 +448,31 @@ async fn a_wrong_call_of_a_model_is_not_sent() {
     assert_eq!((&*told.text, told.is_error), ("the person refused", true));
     let called = client.call_model(&context, "count", &json!({ "n": 1 }), &options).await.unwrap();
     assert!(!called.is_error);
+    let report = called.report.expect("the call was made");
+    assert_eq!((report.outcome, report.attempts, told.report), (Outcome::Done, 1, None));
     assert_eq!(server.count("tools/call"), 1);
     client.close().await;
+}
+
+/// A tool of another server is not called on this one.
+#[tokio::test]
+async fn tool_of_an_unknown_server_is_not_called() {
+    let server = testkit::server().tool("echo").run().await;
+    let at = |name: &str| bowline::Server::http(name, server.url()).build().unwrap();
+    let (docs, web) = (Client::connect(at("docs")).await.unwrap(), Client::connect(at("web")).await.unwrap());
+    let context = docs.model_context(&ModelOptions::new(ModelApi::Anthropic)).await.unwrap();
+    let (name, options) = (&*context.tools[0].name, CallOptions::new());
+    let from_client = web.call_model(&context, name, &json!({}), &options).await.unwrap_err();
+    let registry = Registry::open([at("web")]);
+    let from_registry = registry.call_model(&context, name, &json!({}), &options).await.unwrap_err();
+    for error in [from_client, from_registry] {
+        assert!(matches!(&error, ModelCallError::UnknownServer(name) if &**name == "docs"), "{error}");
+        assert_eq!(error.to_string(), "there is no server \"docs\"");
+    }
+    assert_eq!(server.count("tools/call"), 0);
+    registry.close().await;
+    docs.close().await;
+    web.close().await;
 }
 
 /// TL-09: where the tool limit is too small for all, every server gets its share.

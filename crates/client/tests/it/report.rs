@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{CallEnded, CallOptions, CallReport, Client, Event, EventReceiver, Execution, Outcome, Server};
+use bowline::{
+    CallOptions, CallRecord, CallReport, Client, Event, EventReceiver, Execution, Outcome, Server,
+};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
 use tokio::time::timeout;
@@ -18,7 +20,7 @@ fn counts(report: &CallReport) -> (Outcome, u32, u32) {
     (report.outcome, report.attempts, report.recoveries)
 }
 
-async fn next_call(events: &mut EventReceiver<Event>) -> Arc<CallEnded> {
+async fn next_call(events: &mut EventReceiver<Event>) -> Arc<CallRecord> {
     let call = async {
         loop {
             if let Event::CallEnded(call) = events.next().await.expect("the connection is open") {

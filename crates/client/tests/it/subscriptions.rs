@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{Cause, Client, ErrorKind, Event, EventReceiver, Limit, Topic};
-use bowline_testkit::{self as testkit, Control, Fault, Script, SubscriptionEnd};
+use bowline_testkit::{self as testkit, Control, Fault, Script, StreamKind, SubscriptionEnd};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -218,6 +218,28 @@ async fn sb_05_a_cut_subscription_is_opened_again() {
     server.announce_resource("a:1");
     let heard = async { while subscription.next().await.unwrap().inferred {} };
     timeout(TEST_TIMEOUT, heard).await.unwrap();
+    client.close().await;
+}
+
+/// RS-04, HL-08: a legacy server cuts its stream and keeps the session. What it announced meanwhile is not sent again
+/// without event ids, so resources and lists that may have changed are refreshed; with ids it is sent again.
+#[tokio::test]
+async fn rs_04_updates_missed_by_a_legacy_stream_are_inferred() {
+    let server = script().legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let mut events = client.events();
+    let mut subscription = client.subscribe("a:1").await.unwrap();
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
+    server.edit(|script| script.tool("new"));
+    server.close_streams();
+    let update = timeout(TEST_TIMEOUT, subscription.next()).await.unwrap().unwrap();
+    assert_eq!((&*update.uri, update.inferred), ("a:1", true), "nobody knows whether it changed");
+    assert!(wait_for_topic(&mut events, |topic| *topic == Topic::ToolsChanged).await, "seen, not heard");
+    assert_eq!((server.initialize_count(), server.count("GET")), (1, 2));
+    // The new stream delivers.
+    server.announce_resource("a:1");
+    assert_eq!(next_update(&mut subscription).await, "a:1");
     client.close().await;
 }
 

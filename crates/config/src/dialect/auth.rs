@@ -9,7 +9,7 @@ use crate::auth::Dpop;
 use crate::keys::{KeyTable as _, ValueKind};
 use crate::problem::ProblemKind;
 use crate::raw::{RawAuth, RawGrant, RawIdp, RawResourceIndicator};
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
@@ -17,9 +17,9 @@ impl ValueKind for RawAuth {
     type Value = Self;
     const FORM: &str = "false or a table";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
         match node.value {
-            Value::Bool(false) => Some(Located::new(Self::off(place.clone()), place)),
+            Value::Bool(false) => Some(LocatedValue::new(Self::off(place.clone()), place)),
             Value::Bool(true) => {
                 let finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::FORM))
                     .hint("leave it out: bowline logs in when the server requires it");
@@ -29,7 +29,7 @@ impl ValueKind for RawAuth {
             Value::Table(fields) if read.style == Style::Lenient => {
                 Some(decode_hosts_table(read, fields, place))
             }
-            Value::Table(fields) => Some(Located::new(read.keys(fields, &place), place)),
+            Value::Table(fields) => Some(LocatedValue::new(read.keys(fields, &place), place)),
             other => read.wrong_type(&place, Self::FORM, &other),
         }
     }
@@ -43,7 +43,7 @@ impl ValueKind for RawIdp {
     type Value = Self;
     const FORM: &str = "a table";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
         read.key_table(node, place)
     }
 
@@ -56,10 +56,10 @@ impl ValueKind for RawResourceIndicator {
     type Value = Self;
     const FORM: &str = "a URL or false";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
         match node.value {
-            Value::Bool(false) => Some(Located::new(Self::Off, place)),
-            Value::String(text) => Some(Located::new(Self::Uri(text), place)),
+            Value::Bool(false) => Some(LocatedValue::new(Self::Off, place)),
+            Value::String(text) => Some(LocatedValue::new(Self::Uri(text), place)),
             other => read.wrong_type(&place, Self::FORM, &other),
         }
     }
@@ -73,7 +73,7 @@ impl ValueKind for Dpop {
     type Value = Self;
     const FORM: &str = "\"auto\", true or false";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
         let dpop = match &node.value {
             Value::Bool(true) => Self::Always,
             Value::Bool(false) => Self::Never,
@@ -85,7 +85,7 @@ impl ValueKind for Dpop {
             }
             other => return read.wrong_type(&place, Self::FORM, other),
         };
-        Some(Located::new(dpop, place))
+        Some(LocatedValue::new(dpop, place))
     }
 
     fn schema() -> serde_json::Value {
@@ -98,7 +98,7 @@ fn decode_hosts_table(
     read: &mut Fields<'_, '_>,
     fields: Vec<(Key, Node)>,
     table: Location,
-) -> Located<RawAuth> {
+) -> LocatedValue<RawAuth> {
     let mut raw = RawAuth::default();
     let mut given: Vec<&'static str> = Vec::new();
     for (key, node) in read.unique(fields, &table) {
@@ -123,10 +123,10 @@ fn decode_hosts_table(
         // Hosts turn logins off with `false`; `true` is the default and changes nothing.
         let enabled = read.boolean(&node, place.clone());
         if enabled.is_some_and(|it| !it.value) {
-            raw.grant.get_or_insert(Located::new(RawGrant::Off, place));
+            raw.grant.get_or_insert(LocatedValue::new(RawGrant::Off, place));
         }
     }
-    Located::new(raw, table)
+    LocatedValue::new(raw, table)
 }
 
 /// Maps a key of the table in a host's file to ours.
@@ -150,7 +150,7 @@ fn note_unused_key(read: &mut Fields<'_, '_>, key: &str, place: &Location) {
     let mut finding = Finding::new(ProblemKind::Ignored, "not used");
     finding.hint = match key {
         "authServerMetadataUrl" | "authorizationUrl" | "tokenUrl" => Some(
-            "the server says who gives out its tokens; where it names several, choose with `issuer`"
+            "the server names its authorization server; if it names several, choose one with `issuer`"
                 .to_owned(),
         ),
         other => suggest::closest(other, RawAuth::KEYS.iter().map(|own| own.name))

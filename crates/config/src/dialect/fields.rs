@@ -12,7 +12,7 @@ use crate::keys::{
 };
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
-use crate::report::{Finding, Located, Location, Report};
+use crate::report::{Finding, LocatedValue, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 use crate::words::Words;
@@ -34,17 +34,21 @@ pub(crate) struct Fields<'r, 'a> {
 }
 
 impl Fields<'_, '_> {
-    pub(crate) fn string(&mut self, node: Node, place: Location) -> Option<Located<String>> {
+    pub(crate) fn string(&mut self, node: Node, place: Location) -> Option<LocatedValue<String>> {
         let text = match (node.value, self.style) {
             (Value::String(text), _) => text,
             (Value::Number(number), Style::Lenient) => number,
             (Value::Bool(truth), Style::Lenient) => truth.to_string(),
             (other, _) => return self.wrong_type(&place, Text::FORM, &other),
         };
-        Some(Located::new(text, place))
+        Some(LocatedValue::new(text, place))
     }
 
-    pub(crate) fn strings(&mut self, node: Node, place: Location) -> Option<Located<Vec<Located<String>>>> {
+    pub(crate) fn strings(
+        &mut self,
+        node: Node,
+        place: Location,
+    ) -> Option<LocatedValue<Vec<LocatedValue<String>>>> {
         let Value::Array(items) = node.value else {
             return self.wrong_type(&place, Strings::FORM, &node.value);
         };
@@ -56,10 +60,10 @@ impl Fields<'_, '_> {
                 self.string(item, place)
             })
             .collect();
-        Some(Located::new(strings, place))
+        Some(LocatedValue::new(strings, place))
     }
 
-    pub(crate) fn map(&mut self, node: Node, place: Location) -> Option<Located<RawMap>> {
+    pub(crate) fn map(&mut self, node: Node, place: Location) -> Option<LocatedValue<RawMap>> {
         let Value::Table(fields) = node.value else {
             return self.wrong_type(&place, StringMap::FORM, &node.value);
         };
@@ -73,21 +77,21 @@ impl Fields<'_, '_> {
             if let Some(value) = self.string(value, inner) {
                 // The location of the name carries the key of the table: a malformed name may be a
                 // secret written on the wrong side, and must not be quoted in a key.
-                let name = Located::new(key.name, Location::new(key.offset, place.key.clone()));
+                let name = LocatedValue::new(key.name, Location::new(key.offset, place.key.clone()));
                 map.push((name, value));
             }
         }
-        Some(Located::new(map, place))
+        Some(LocatedValue::new(map, place))
     }
 
-    pub(crate) fn boolean(&mut self, node: &Node, place: Location) -> Option<Located<bool>> {
+    pub(crate) fn boolean(&mut self, node: &Node, place: Location) -> Option<LocatedValue<bool>> {
         let Value::Bool(truth) = node.value else {
             return self.wrong_type(&place, Boolean::FORM, &node.value);
         };
-        Some(Located::new(truth, place))
+        Some(LocatedValue::new(truth, place))
     }
 
-    pub(crate) fn duration(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
+    pub(crate) fn duration(&mut self, node: &Node, place: Location) -> Option<LocatedValue<Duration>> {
         let unit = match self.style {
             Style::Strict => Unit::Seconds,
             Style::Lenient => Unit::Milliseconds,
@@ -97,7 +101,7 @@ impl Fields<'_, '_> {
 
     /// Reads a duration of a key that only bowline has: it counts seconds in every dialect, and
     /// zero turns something off.
-    pub(crate) fn interval(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
+    pub(crate) fn interval(&mut self, node: &Node, place: Location) -> Option<LocatedValue<Duration>> {
         if let (Value::Number(number) | Value::String(number), Style::Lenient) = (&node.value, self.style)
             && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
         {
@@ -109,12 +113,12 @@ impl Fields<'_, '_> {
     }
 
     /// Reads a whole number of at least 1.
-    pub(crate) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
+    pub(crate) fn count(&mut self, node: &Node, place: Location) -> Option<LocatedValue<u32>> {
         self.whole_number(node, place, Count::FORM, u32::MAX)
     }
 
     /// Reads a port number.
-    pub(crate) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
+    pub(crate) fn port(&mut self, node: &Node, place: Location) -> Option<LocatedValue<u16>> {
         self.whole_number(node, place, Port::FORM, u16::MAX)
     }
 
@@ -124,7 +128,7 @@ impl Fields<'_, '_> {
         place: Location,
         form: &str,
         max: T,
-    ) -> Option<Located<T>> {
+    ) -> Option<LocatedValue<T>> {
         let Value::Number(number) = &node.value else {
             return self.wrong_type(&place, form, &node.value);
         };
@@ -133,14 +137,14 @@ impl Fields<'_, '_> {
             let message = format!("must be a whole number from 1 to {max}");
             self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
         }
-        number.map(|number| Located::new(number, place))
+        number.map(|number| LocatedValue::new(number, place))
     }
 
     /// Reads one of the words of `T`.
-    pub(crate) fn choice<T: Words>(&mut self, node: Node, place: Location) -> Option<Located<T>> {
-        let Located { value, place } = self.string(node, place)?;
+    pub(crate) fn choice<T: Words>(&mut self, node: Node, place: Location) -> Option<LocatedValue<T>> {
+        let LocatedValue { value, place } = self.string(node, place)?;
         if let Some(choice) = T::find(&value) {
-            return Some(Located::new(choice, place));
+            return Some(LocatedValue::new(choice, place));
         }
         let message = format!("must be {}", Choice::<T>::form());
         let mut finding = Finding::new(ProblemKind::InvalidValue, message);
@@ -155,7 +159,7 @@ impl Fields<'_, '_> {
         &mut self,
         node: Node,
         place: Location,
-    ) -> Option<Located<Vec<Located<String>>>> {
+    ) -> Option<LocatedValue<Vec<LocatedValue<String>>>> {
         if matches!(node.value, Value::Array(_)) {
             return self.strings(node, place);
         }
@@ -163,7 +167,7 @@ impl Fields<'_, '_> {
             return self.wrong_type(&place, Scopes::FORM, &node.value);
         }
         let one = self.string(node, place.clone())?;
-        Some(Located::new(vec![one], place))
+        Some(LocatedValue::new(vec![one], place))
     }
 
     /// Reads the fields of a table.
@@ -175,9 +179,9 @@ impl Fields<'_, '_> {
     }
 
     /// Reads a table and its keys.
-    pub(crate) fn key_table<T: KeyTable>(&mut self, node: Node, place: Location) -> Option<Located<T>> {
+    pub(crate) fn key_table<T: KeyTable>(&mut self, node: Node, place: Location) -> Option<LocatedValue<T>> {
         let fields = self.table(node, &place)?;
-        Some(Located::new(self.keys(fields, &place), place))
+        Some(LocatedValue::new(self.keys(fields, &place), place))
     }
 
     /// Reads the keys of a table. An unknown one is an error, and what was probably meant by it
@@ -220,14 +224,14 @@ impl Fields<'_, '_> {
         place: Location,
         unit: Unit,
         zero: ZeroMeaning,
-    ) -> Option<Located<Duration>> {
+    ) -> Option<LocatedValue<Duration>> {
         let duration = match &node.value {
             Value::Number(number) => duration::from_number(number, unit, zero),
             Value::String(text) => duration::from_text(text, unit, zero),
             other => return self.wrong_type(&place, Timeout::FORM, other),
         };
         match duration {
-            Ok(duration) => Some(Located::new(duration, place)),
+            Ok(duration) => Some(LocatedValue::new(duration, place)),
             Err(invalid) => {
                 let mut finding = Finding::new(ProblemKind::InvalidValue, invalid.to_string());
                 finding.hint = invalid.hint().map(str::to_owned);

@@ -8,7 +8,7 @@ use crate::hook::HookEvent;
 use crate::keys::{KeyTable as _, ValueKind};
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
-use crate::report::{Finding, Located, Location, Report};
+use crate::report::{Finding, LocatedValue, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 use crate::words::Words as _;
@@ -56,10 +56,10 @@ fn split_hooks(node: Node, place: &Location, report: &mut Report<'_>) -> Vec<Hoo
 }
 
 /// Decodes the keys of one hook.
-pub(crate) fn decode_hook(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHook> {
+pub(crate) fn decode_hook(entry: HookEntry, report: &mut Report<'_>) -> LocatedValue<RawHook> {
     let HookEntry { place, fields } = entry;
     let raw = Fields { report, style: Style::Strict }.keys(fields, &place);
-    Located::new(raw, place)
+    LocatedValue::new(raw, place)
 }
 
 impl ValueKind for UnreadHooks {
@@ -67,8 +67,8 @@ impl ValueKind for UnreadHooks {
     const HAS_HEADER: bool = true;
     const FORM: &str = "a list of tables";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
-        Some(Located::new(split_hooks(node, &place, read.report), place))
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
+        Some(LocatedValue::new(split_hooks(node, &place, read.report), place))
     }
 
     fn schema() -> serde_json::Value {
@@ -77,14 +77,14 @@ impl ValueKind for UnreadHooks {
 }
 
 impl ValueKind for HookList {
-    type Value = Vec<Located<RawHook>>;
+    type Value = Vec<LocatedValue<RawHook>>;
     const HAS_HEADER: bool = true;
     const FORM: &str = UnreadHooks::FORM;
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
         let entries = UnreadHooks::read(read, node, place)?;
         let hooks = entries.value.into_iter().map(|hook| decode_hook(hook, read.report)).collect();
-        Some(Located::new(hooks, entries.place))
+        Some(LocatedValue::new(hooks, entries.place))
     }
 
     fn schema() -> serde_json::Value {
@@ -96,7 +96,7 @@ impl ValueKind for HookEvents {
     type Value = Vec<HookEvent>;
     const FORM: &str = "an event or a list of events";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
         decode_events(read, node, place)
     }
 
@@ -108,7 +108,11 @@ impl ValueKind for HookEvents {
 
 /// Decodes the events: one name, or a list of them. An empty list does not mean all events but a
 /// mistake.
-fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Vec<HookEvent>>> {
+fn decode_events(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Location,
+) -> Option<LocatedValue<Vec<HookEvent>>> {
     let names = match node.value {
         Value::String(_) => vec![read.string(node, place.clone())?],
         Value::Array(ref items) if items.is_empty() => {
@@ -134,5 +138,5 @@ fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opti
             }
         }
     }
-    Some(Located::new(events, place))
+    Some(LocatedValue::new(events, place))
 }

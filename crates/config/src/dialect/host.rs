@@ -8,7 +8,7 @@ use crate::check::{self, InvalidValue};
 use crate::keys::KeyTable as _;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer, RawTransport};
-use crate::report::{Finding, Located, Location, Report};
+use crate::report::{Finding, LocatedValue, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
@@ -84,7 +84,8 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
                 }
                 // One host has a key for each of the two transports. Its `url` is not taken to mean
                 // HTTP+SSE: most other hosts mean either transport by it.
-                by_key = (key.name == "httpUrl").then(|| Located::new(RawTransport::Http, place.clone()));
+                by_key =
+                    (key.name == "httpUrl").then(|| LocatedValue::new(RawTransport::Http, place.clone()));
                 raw.url = read.string(node, place);
                 raw.garbled.extend(raw.url.is_none().then_some("url"));
             }
@@ -134,7 +135,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
     }
     if let Some(disabled) = disabled {
         refuse_contradiction(&raw, &disabled, read.report);
-        raw.enabled = Some(Located::new(!disabled.value, disabled.place));
+        raw.enabled = Some(LocatedValue::new(!disabled.value, disabled.place));
     }
     if raw.kind.is_none() && raw.transport.is_none() {
         raw.kind = by_key;
@@ -143,7 +144,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
     (raw.auth, raw.headers_command) = (auth, headers_command);
     if let Some((_, first)) = more.first() {
         let place = first.place.clone();
-        raw.headers.get_or_insert_with(|| Located::new(RawMap::new(), place)).value.extend(more);
+        raw.headers.get_or_insert_with(|| LocatedValue::new(RawMap::new(), place)).value.extend(more);
     }
     raw
 }
@@ -165,7 +166,7 @@ fn report_second(key: &str, place: &Location, report: &mut Report<'_>) {
     report.error(place, Finding::new(ProblemKind::DuplicateKey, message));
 }
 
-fn decode_command(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<String>> {
+fn decode_command(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<String>> {
     if matches!(node.value, Value::Array(_)) {
         let finding = Finding::new(ProblemKind::WrongType, "must be a string, not a list")
             .hint("the program goes into `command` and the rest into `args`");
@@ -175,7 +176,7 @@ fn decode_command(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opt
     read.string(node, place)
 }
 
-fn refuse_contradiction(raw: &RawServer, disabled: &Located<bool>, report: &mut Report<'_>) {
+fn refuse_contradiction(raw: &RawServer, disabled: &LocatedValue<bool>, report: &mut Report<'_>) {
     let enabled = raw.enabled.as_ref().map(|enabled| enabled.value);
     if enabled == Some(disabled.value) {
         let finding = Finding::new(ProblemKind::Conflict, "contradicts `enabled`");
@@ -185,7 +186,7 @@ fn refuse_contradiction(raw: &RawServer, disabled: &Located<bool>, report: &mut 
 
 /// Drops headers that the transport sets itself. People copy whole requests into these files, and
 /// here that does no harm.
-fn drop_reserved_headers(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Located<RawMap> {
+fn drop_reserved_headers(mut headers: LocatedValue<RawMap>, report: &mut Report<'_>) -> LocatedValue<RawMap> {
     headers.value.retain(|(name, value)| {
         let reserved = check::header_name(&name.value) == Err(InvalidValue::ReservedHeader);
         if reserved {

@@ -6,16 +6,16 @@ use crate::check::{self, InvalidValue};
 use crate::keys::ValueKind as _;
 use crate::problem::ProblemKind;
 use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResourceIndicator};
-use crate::report::{Finding, Located, Location, Report};
+use crate::report::{Finding, LocatedValue, Location, Report};
 use crate::tree::{Node, Value};
 
 /// The authentication settings of one entry, collected key by key.
 #[derive(Default)]
 pub(super) struct HostAuth {
-    auth: Option<Located<RawAuth>>,
-    scopes: Option<Located<Vec<Located<String>>>>,
-    resource: Option<Located<String>>,
-    helper: Option<Located<RawHeadersCommand>>,
+    auth: Option<LocatedValue<RawAuth>>,
+    scopes: Option<LocatedValue<Vec<LocatedValue<String>>>>,
+    resource: Option<LocatedValue<String>>,
+    helper: Option<LocatedValue<RawHeadersCommand>>,
     headers: RawMap,
 }
 
@@ -32,7 +32,7 @@ impl HostAuth {
             "auth" | "oauth" => {
                 let found = decode_login(read, node, place.clone());
                 if self.auth.is_some() && found.is_some() {
-                    let finding = Finding::new(ProblemKind::Conflict, "says a second time how to log in")
+                    let finding = Finding::new(ProblemKind::Conflict, "configures the login a second time")
                         .hint("keep one of `auth` and `oauth`");
                     read.report.error(&place, finding);
                 } else {
@@ -56,8 +56,8 @@ impl HostAuth {
             "oauth_resource" => self.resource = read.string(node, place),
             "bearer_token_env_var" => {
                 if let Some(name) = decode_variable(read, node, place) {
-                    let header = Located::new("Authorization".to_owned(), name.place.clone());
-                    let value = Located::new(format!("Bearer ${{{}}}", name.value), name.place);
+                    let header = LocatedValue::new("Authorization".to_owned(), name.place.clone());
+                    let value = LocatedValue::new(format!("Bearer ${{{}}}", name.value), name.place);
                     self.headers.push((header, value));
                 }
             }
@@ -67,7 +67,7 @@ impl HostAuth {
                         report_bad_variable(read.report, &name.place);
                         continue;
                     }
-                    let value = Located::new(format!("${{{}}}", name.value), name.place);
+                    let value = LocatedValue::new(format!("${{{}}}", name.value), name.place);
                     self.headers.push((header, value));
                 }
             }
@@ -79,18 +79,20 @@ impl HostAuth {
 
     /// Returns the collected settings in our form: how to log in, the headers command, and headers
     /// to add.
-    pub(super) fn finish(self) -> (Option<Located<RawAuth>>, Option<Located<RawHeadersCommand>>, RawMap) {
+    pub(super) fn finish(
+        self,
+    ) -> (Option<LocatedValue<RawAuth>>, Option<LocatedValue<RawHeadersCommand>>, RawMap) {
         let Self { mut auth, scopes, resource, helper, headers } = self;
         let place = scopes.as_ref().map(|it| &it.place).or(resource.as_ref().map(|it| &it.place)).cloned();
         if let Some(place) = place {
-            let auth = auth.get_or_insert_with(|| Located::new(RawAuth::default(), place));
+            let auth = auth.get_or_insert_with(|| LocatedValue::new(RawAuth::default(), place));
             // The inner table wins: it is more specific to the login.
             if auth.value.scope.is_none() {
                 auth.value.scope = scopes;
             }
             if auth.value.resource.is_none() {
                 auth.value.resource =
-                    resource.map(|it| Located::new(RawResourceIndicator::Uri(it.value), it.place));
+                    resource.map(|it| LocatedValue::new(RawResourceIndicator::Uri(it.value), it.place));
             }
         }
         (auth, helper, headers)
@@ -98,7 +100,7 @@ impl HostAuth {
 }
 
 /// Decodes `false`, `true`, a word, or an object.
-fn decode_login(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<RawAuth>> {
+fn decode_login(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<RawAuth>> {
     match node.value {
         // These ask for a login, which is the default anyway.
         Value::Bool(true) => None,
@@ -119,7 +121,7 @@ fn decode_helper(
     read: &mut Fields<'_, '_>,
     node: Node,
     place: Location,
-) -> Option<Located<RawHeadersCommand>> {
+) -> Option<LocatedValue<RawHeadersCommand>> {
     let line = read.string(node, place.clone())?;
     let words = split_plain_command(&line.value).unwrap_or_else(|| {
         let finding = Finding::new(ProblemKind::Doubtful, "is run by `sh`")
@@ -127,10 +129,10 @@ fn decode_helper(
         read.report.note(&place, finding);
         vec!["sh".to_owned(), "-c".to_owned(), line.value]
     });
-    let words = words.into_iter().map(|word| Located::new(word, place.clone())).collect();
-    let command = Some(Located::new(words, place.clone()));
+    let words = words.into_iter().map(|word| LocatedValue::new(word, place.clone())).collect();
+    let command = Some(LocatedValue::new(words, place.clone()));
     let raw = RawHeadersCommand { command, of_host: true, ..RawHeadersCommand::default() };
-    Some(Located::new(raw, place))
+    Some(LocatedValue::new(raw, place))
 }
 
 /// Splits a line that means the same with and without a shell into words; `None` for any other.
@@ -173,7 +175,7 @@ pub fn split_plain_command(line: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-fn decode_variable(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<String>> {
+fn decode_variable(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<String>> {
     let name = read.string(node, place)?;
     if check::key_env_name(&name.value).is_err() {
         report_bad_variable(read.report, &name.place);
@@ -191,8 +193,9 @@ fn report_bad_variable(report: &mut Report<'_>, place: &Location) {
 
 fn decode_provider(read: &mut Fields<'_, '_>, node: Node, place: Location) {
     if read.string(node, place.clone()).is_some_and(|word| word.value != "dynamic_discovery") {
-        let finding = Finding::new(ProblemKind::Ignored, "not used: such credentials are not made here")
-            .hint("a program that prints them as headers can be named in `headers_command`");
+        let finding =
+            Finding::new(ProblemKind::Ignored, "not used: bowline does not create such credentials")
+                .hint("a program that prints them as headers can be named in `headers_command`");
         read.report.note(&place, finding);
     }
 }

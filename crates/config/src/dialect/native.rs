@@ -9,14 +9,14 @@ use super::ServerEntry;
 use super::fields::{Fields, Style};
 use crate::keys::{KeyTable, ValueKind};
 use crate::raw::{RawFile, RawServer, holds_server};
-use crate::report::{Located, Location, Report};
+use crate::report::{LocatedValue, Location, Report};
 use crate::tree::{Key, Node, Value};
 
 /// The servers by name, not yet decoded.
 pub(crate) struct ServerList;
 
 /// The table `T`, not yet decoded.
-pub(crate) struct Unread<T>(PhantomData<T>);
+pub(crate) struct UndecodedTable<T>(PhantomData<T>);
 
 pub(super) fn read_document(root: Node, report: &mut Report<'_>) -> RawFile {
     let Value::Table(fields) = root.value else {
@@ -26,7 +26,10 @@ pub(super) fn read_document(root: Node, report: &mut Report<'_>) -> RawFile {
 }
 
 /// Decodes a table for all servers.
-pub(crate) fn decode_table<T: KeyTable>(table: Located<Node>, report: &mut Report<'_>) -> Option<Located<T>> {
+pub(crate) fn decode_table<T: KeyTable>(
+    table: LocatedValue<Node>,
+    report: &mut Report<'_>,
+) -> Option<LocatedValue<T>> {
     Fields { report, style: Style::Strict }.key_table(table.value, table.place)
 }
 
@@ -43,8 +46,8 @@ impl ValueKind for ServerList {
     const HAS_HEADER: bool = true;
     const FORM: &str = "a table of servers";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
-        Some(Located::new(read.entries(node, &place), place))
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
+        Some(LocatedValue::new(read.entries(node, &place), place))
     }
 
     fn schema() -> serde_json::Value {
@@ -56,13 +59,13 @@ impl ValueKind for ServerList {
     }
 }
 
-impl<T: KeyTable> ValueKind for Unread<T> {
+impl<T: KeyTable> ValueKind for UndecodedTable<T> {
     type Value = Node;
     const HAS_HEADER: bool = true;
     const FORM: &str = "a table";
 
-    fn read(_: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Node>> {
-        Some(Located::new(node, place))
+    fn read(_: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Node>> {
+        Some(LocatedValue::new(node, place))
     }
 
     fn schema() -> serde_json::Value {

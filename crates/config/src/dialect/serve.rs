@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use crate::keys::{KeyTable as _, ValueKind};
 use crate::raw::{RawServeLimits, RawServeOauth};
-use crate::report::{Located, Location};
+use crate::report::{LocatedValue, Location};
 use crate::tree::Node;
 
 macro_rules! table_value {
@@ -13,7 +13,7 @@ macro_rules! table_value {
             const HAS_HEADER: bool = true;
             const FORM: &str = "a table";
 
-            fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
+            fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
                 read.key_table(node, place)
             }
 

@@ -6,7 +6,7 @@ use super::fields::{Fields, Style};
 use crate::keys::ValueKind;
 use crate::problem::ProblemKind;
 use crate::raw::RawTransport;
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::suggest;
 use crate::tree::Node;
 
@@ -14,14 +14,14 @@ impl ValueKind for RawTransport {
     type Value = Self;
     const FORM: &str = "\"stdio\", \"http\" or \"sse\"";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
-        let Located { value, place } = read.string(node, place)?;
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self>> {
+        let LocatedValue { value, place } = read.string(node, place)?;
         let known = match read.style {
             Style::Strict => Self::ALL.into_iter().find(|(name, _)| *name == value).map(|(_, known)| known),
             Style::Lenient => hosts_word(&value),
         };
         if let Some(known) = known {
-            return Some(Located::new(known, place));
+            return Some(LocatedValue::new(known, place));
         }
         let mut finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::FORM));
         if read.style == Style::Strict {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fields::Fields;
 use crate::keys::{KeyTable as _, ValueKind};
 use crate::raw::RawView;
-use crate::report::{Located, Location};
+use crate::report::{LocatedValue, Location};
 use crate::tree::{Node, Value};
 
 /// The views by name, not yet decoded.
@@ -15,22 +15,22 @@ pub(crate) struct ViewList;
 pub(crate) struct ToolLists;
 
 /// A view that is not yet decoded, with its name. Its location is that of the name.
-pub(crate) type ViewEntry = (String, Located<Node>);
+pub(crate) type ViewEntry = (String, LocatedValue<Node>);
 
 impl ValueKind for ViewList {
     type Value = Vec<ViewEntry>;
     const HAS_HEADER: bool = true;
     const FORM: &str = "a table of views";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
         let Value::Table(fields) = node.value else {
             return read.wrong_type(&place, Self::FORM, &node.value);
         };
         let views = read.unique(fields, &place).into_iter().map(|(key, node)| {
             let place = place.join(&key.name, key.offset);
-            (key.name, Located::new(node, place))
+            (key.name, LocatedValue::new(node, place))
         });
-        Some(Located::new(views.collect(), place))
+        Some(LocatedValue::new(views.collect(), place))
     }
 
     fn schema() -> serde_json::Value {
@@ -43,10 +43,10 @@ impl ValueKind for ViewList {
 }
 
 impl ValueKind for ToolLists {
-    type Value = Vec<(Located<String>, Vec<Located<String>>)>;
+    type Value = Vec<(LocatedValue<String>, Vec<LocatedValue<String>>)>;
     const FORM: &str = "a table of lists of strings";
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
         let Value::Table(fields) = node.value else {
             return read.wrong_type(&place, Self::FORM, &node.value);
         };
@@ -54,9 +54,9 @@ impl ValueKind for ToolLists {
         for (key, node) in read.unique(fields, &place) {
             let of_server = place.join(&key.name, key.offset);
             let patterns = read.strings(node, of_server.clone())?;
-            lists.push((Located::new(key.name, of_server), patterns.value));
+            lists.push((LocatedValue::new(key.name, of_server), patterns.value));
         }
-        Some(Located::new(lists, place))
+        Some(LocatedValue::new(lists, place))
     }
 
     fn schema() -> serde_json::Value {

@@ -10,7 +10,7 @@ use super::ValueKind;
 use crate::dialect::Fields;
 use crate::duration::MAX_DURATION;
 use crate::raw::RawMap;
-use crate::report::{Located, Location};
+use crate::report::{LocatedValue, Location};
 use crate::tree::Node;
 use crate::words::{Words, list_words};
 
@@ -24,7 +24,7 @@ macro_rules! kinds {
             type Value = $Value;
             const FORM: &str = $form;
 
-            fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<$Value>> {
+            fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<$Value>> {
                 read.$reader($($by_reference)? node, place)
             }
 
@@ -48,19 +48,19 @@ kinds! {
     /// The name of an environment variable.
     EnvironmentName: String, "a string", string, { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" };
 
-    Strings: Vec<Located<String>>, "a list of strings", strings,
+    Strings: Vec<LocatedValue<String>>, "a list of strings", strings,
         { "type": "array", "items": { "type": "string" } };
 
     /// Names of models, at least one.
-    Models: Vec<Located<String>>, "a list of strings", strings,
+    Models: Vec<LocatedValue<String>>, "a list of strings", strings,
         { "type": "array", "minItems": 1, "items": { "type": "string", "pattern": VISIBLE } };
 
     /// Scopes: a list, or one string with blanks between them.
-    Scopes: Vec<Located<String>>, "a string or a list of strings", one_or_more,
+    Scopes: Vec<LocatedValue<String>>, "a string or a list of strings", one_or_more,
         { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] };
 
     /// A program, or a list of it and its arguments.
-    CommandLine: Vec<Located<String>>, "a string or a list of strings", one_or_more, {
+    CommandLine: Vec<LocatedValue<String>>, "a string or a list of strings", one_or_more, {
         "anyOf": [
             { "type": "string", "minLength": 1 },
             { "type": "array", "items": { "type": "string" }, "minItems": 1 },
@@ -105,7 +105,7 @@ impl<T: Words> ValueKind for Choice<T> {
         list_words(T::WORDS)
     }
 
-    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<T>> {
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<T>> {
         read.choice(node, place)
     }
 

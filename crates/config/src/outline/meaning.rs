@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::ProgramOutline;
 use crate::dialect;
 use crate::raw::{RawAuth, RawHeadersCommand, RawHook, RawIdp, RawMap, RawServer, RawTokenSource};
-use crate::report::{Located, Report};
+use crate::report::{LocatedValue, Report};
 use crate::source::Source;
 use crate::tree;
 
@@ -22,8 +22,8 @@ pub(super) struct EntryMeanings {
 
 /// Where and with which variables a program is started.
 struct ProgramContext {
-    env: Option<Located<RawMap>>,
-    cwd: Option<Located<String>>,
+    env: Option<LocatedValue<RawMap>>,
+    cwd: Option<LocatedValue<String>>,
 }
 
 impl EntryMeanings {
@@ -47,16 +47,16 @@ impl EntryMeanings {
         let RawServer { command, args, env, cwd, headers, headers_command, auth, hooks, .. } = raw;
         self.add_program(key, command, args, ProgramContext { env, cwd });
         self.add_headers(key, headers);
-        if let Some(Located { value, place }) = headers_command {
+        if let Some(LocatedValue { value, place }) = headers_command {
             // The key of a table is that of the table itself.
             let RawHeadersCommand { command, args, env, cwd, timeout: _, ttl: _, of_host: _, garbled: _ } =
                 value;
             let words = command.into_iter().flat_map(|words| words.value);
             self.add_program(&place.key, words, args, ProgramContext { env, cwd });
         }
-        if let Some(Located { value: RawAuth { assertion, idp, .. }, .. }) = auth {
+        if let Some(LocatedValue { value: RawAuth { assertion, idp, .. }, .. }) = auth {
             self.add_token_source(assertion);
-            if let Some(Located { value: RawIdp { id_token, .. }, .. }) = idp {
+            if let Some(LocatedValue { value: RawIdp { id_token, .. }, .. }) = idp {
                 self.add_token_source(id_token);
             }
         }
@@ -65,15 +65,15 @@ impl EntryMeanings {
         }
     }
 
-    fn add_hook(&mut self, hook: Located<RawHook>) {
-        let Located { value, place } = hook;
+    fn add_hook(&mut self, hook: LocatedValue<RawHook>) {
+        let LocatedValue { value, place } = hook;
         let RawHook { on: _, command, args, env, cwd, webhook: _, headers, timeout: _, garbled: _ } = value;
         self.add_program(&place.key, command, args, ProgramContext { env, cwd });
         self.add_headers(&place.key, headers);
     }
 
-    fn add_token_source(&mut self, table: Option<Located<RawTokenSource>>) {
-        let Some(Located { value, place }) = table else { return };
+    fn add_token_source(&mut self, table: Option<LocatedValue<RawTokenSource>>) {
+        let Some(LocatedValue { value, place }) = table else { return };
         let RawTokenSource { value: _, file: _, command, env, cwd, garbled: _ } = value;
         let words = command.into_iter().flat_map(|words| words.value);
         self.add_program(&place.key, words, None, ProgramContext { env, cwd });
@@ -83,8 +83,8 @@ impl EntryMeanings {
     fn add_program(
         &mut self,
         key: &str,
-        command: impl IntoIterator<Item = Located<String>>,
-        args: Option<Located<Vec<Located<String>>>>,
+        command: impl IntoIterator<Item = LocatedValue<String>>,
+        args: Option<LocatedValue<Vec<LocatedValue<String>>>>,
         context: ProgramContext,
     ) {
         let mut words: Vec<String> = command.into_iter().map(|word| word.value).collect();
@@ -96,14 +96,14 @@ impl EntryMeanings {
         self.programs.insert(key.to_owned(), ProgramOutline { key: key.to_owned(), words, env, cwd });
     }
 
-    fn add_headers(&mut self, key: &str, headers: Option<Located<RawMap>>) {
+    fn add_headers(&mut self, key: &str, headers: Option<LocatedValue<RawMap>>) {
         if headers.is_some() {
             self.headers.insert(key.to_owned(), list_pairs(headers));
         }
     }
 }
 
-fn list_pairs(map: Option<Located<RawMap>>) -> Vec<(String, String)> {
+fn list_pairs(map: Option<LocatedValue<RawMap>>) -> Vec<(String, String)> {
     let all = map.into_iter().flat_map(|map| map.value);
     all.map(|(name, value)| (name.value, value.value)).collect()
 }

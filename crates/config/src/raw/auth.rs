@@ -9,7 +9,7 @@ use crate::keys::{
     keys,
 };
 use crate::problem::ProblemKind;
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::tree;
 use crate::words::words;
 
@@ -245,7 +245,7 @@ keys! {
 impl RawAuth {
     /// Returns the settings that turn logins off.
     pub(crate) fn off(place: Location) -> Self {
-        Self { grant: Some(Located::new(RawGrant::Off, place)), ..Self::default() }
+        Self { grant: Some(LocatedValue::new(RawGrant::Off, place)), ..Self::default() }
     }
 }
 

@@ -9,13 +9,13 @@ use crate::problem::ProblemKind;
 use crate::raw::{
     RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawMap, RawResourceIndicator, RawTokenSource,
 };
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::secret::Secret;
 
 impl Resolver<'_, '_> {
     /// Resolves a server's `auth`; `None` if a reported problem leaves no usable login.
-    pub(super) fn resolve_auth(&mut self, table: Located<RawAuth>) -> Option<AuthSettings> {
-        let Located { value: raw, place } = table;
+    pub(super) fn resolve_auth(&mut self, table: LocatedValue<RawAuth>) -> Option<AuthSettings> {
+        let LocatedValue { value: raw, place } = table;
         let RawAuth {
             grant,
             client_id,
@@ -95,14 +95,14 @@ impl Resolver<'_, '_> {
     /// is sent there unseen.
     fn warn_missing_issuer(&mut self, client: &RawClient) {
         let Some(proof) = client.secret.as_ref().or(client.key.as_ref()) else { return };
-        let message = "is shown to the first authorization server that the server names, whichever that is";
+        let message = "is sent to whichever authorization server the server names first";
         let finding = Finding::new(ProblemKind::Doubtful, message)
             .hint("write `issuer = \"…\"`, the authorization server that the client was registered at");
         self.report.note(&proof.place, finding);
     }
 
     /// Resolves `[auth]`: how this client presents itself to all servers.
-    pub(crate) fn resolve_app(&mut self, table: Located<RawApp>) -> AppSettings {
+    pub(crate) fn resolve_app(&mut self, table: LocatedValue<RawApp>) -> AppSettings {
         let RawApp { client_name, client_metadata_url, garbled: _ } = table.value;
         AppSettings {
             client_name: client_name.and_then(|name| self.resolve_text(name, check::label)),
@@ -115,13 +115,13 @@ impl Resolver<'_, '_> {
     /// of two `Authorization` headers the command's is sent.
     pub(super) fn warn_unused_login(
         &mut self,
-        auth: Option<&Located<RawAuth>>,
-        command: Option<&Located<RawHeadersCommand>>,
+        auth: Option<&LocatedValue<RawAuth>>,
+        command: Option<&LocatedValue<RawHeadersCommand>>,
         headers: &[(String, Secret)],
     ) {
         let fixed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if let (Some(command), true) = (command, fixed) {
-            let message = "an `Authorization` that it prints is sent in place of the one in `headers`";
+            let message = "an `Authorization` header that it prints replaces the one in `headers`";
             self.report.note(&command.place, Finding::new(ProblemKind::Doubtful, message));
         }
         let Some(auth) = auth else { return };
@@ -144,8 +144,8 @@ impl Resolver<'_, '_> {
     #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
     pub(super) fn resolve_optional<T, U>(
         &mut self,
-        given: Option<Located<T>>,
-        read: impl FnOnce(&mut Self, Located<T>) -> Option<U>,
+        given: Option<LocatedValue<T>>,
+        read: impl FnOnce(&mut Self, LocatedValue<T>) -> Option<U>,
     ) -> Option<Option<U>> {
         match given {
             None => Some(None),
@@ -157,7 +157,7 @@ impl Resolver<'_, '_> {
         &mut self,
         place: &Location,
         kind: RawGrant,
-        parts: (Option<Located<RawTokenSource>>, Option<Located<RawIdp>>),
+        parts: (Option<LocatedValue<RawTokenSource>>, Option<LocatedValue<RawIdp>>),
         garbled: &[&str],
     ) -> Option<Grant> {
         let (assertion, idp) = parts;
@@ -193,7 +193,11 @@ impl Resolver<'_, '_> {
     }
 
     /// Reports and drops a table that belongs to another grant.
-    fn refuse_for_other_grants<T>(&mut self, part: Option<Located<T>>, grant: &str) -> Option<Located<T>> {
+    fn refuse_for_other_grants<T>(
+        &mut self,
+        part: Option<LocatedValue<T>>,
+        grant: &str,
+    ) -> Option<LocatedValue<T>> {
         let part = part?;
         let finding = Finding::new(ProblemKind::Conflict, format!("belongs to `grant = \"{grant}\"`"));
         self.report.error(&part.place, finding);
@@ -202,8 +206,8 @@ impl Resolver<'_, '_> {
 
     fn resolve_redirect(
         &mut self,
-        port: Option<Located<u16>>,
-        uri: Option<Located<String>>,
+        port: Option<LocatedValue<u16>>,
+        uri: Option<LocatedValue<String>>,
     ) -> Option<Redirect> {
         match (port, uri) {
             (None, None) => Some(Redirect::AnyPort),
@@ -211,7 +215,7 @@ impl Resolver<'_, '_> {
             (port, Some(uri)) => {
                 if port.is_some() {
                     let finding = Finding::new(ProblemKind::Conflict, "contradicts `redirect_port`")
-                        .hint("an address has its own port; keep one of them");
+                        .hint("`redirect_uri` contains a port; keep one of them");
                     self.report.error(&uri.place, finding);
                 }
                 self.resolve_url(uri, check::redirect).map(Redirect::Uri)
@@ -219,7 +223,10 @@ impl Resolver<'_, '_> {
         }
     }
 
-    pub(super) fn resolve_scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
+    pub(super) fn resolve_scope(
+        &mut self,
+        scope: LocatedValue<Vec<LocatedValue<String>>>,
+    ) -> Option<Vec<String>> {
         let mut scopes: Vec<String> = Vec::new();
         let mut sound = true;
         for text in scope.value {
@@ -236,17 +243,20 @@ impl Resolver<'_, '_> {
         sound.then_some(scopes)
     }
 
-    fn resolve_resource(&mut self, resource: Located<RawResourceIndicator>) -> Option<ResourceIndicator> {
-        let Located { value, place } = resource;
+    fn resolve_resource(
+        &mut self,
+        resource: LocatedValue<RawResourceIndicator>,
+    ) -> Option<ResourceIndicator> {
+        let LocatedValue { value, place } = resource;
         match value {
             RawResourceIndicator::Off => Some(ResourceIndicator::Off),
-            RawResourceIndicator::Uri(text) => {
-                self.resolve_text(Located::new(text, place), check::resource).map(ResourceIndicator::Fixed)
-            }
+            RawResourceIndicator::Uri(text) => self
+                .resolve_text(LocatedValue::new(text, place), check::resource)
+                .map(ResourceIndicator::Fixed),
         }
     }
 
-    fn resolve_authorize_params(&mut self, params: Option<Located<RawMap>>) -> Vec<(String, String)> {
+    fn resolve_authorize_params(&mut self, params: Option<LocatedValue<RawMap>>) -> Vec<(String, String)> {
         let mut resolved = Vec::new();
         for (name, value) in params.into_iter().flat_map(|params| params.value) {
             let named = self.ok_or_report(&value.place, check::authorize_param(&name.value));
@@ -258,8 +268,8 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn resolve_idp(&mut self, table: Located<RawIdp>) -> Option<Idp> {
-        let Located { value: raw, place } = table;
+    fn resolve_idp(&mut self, table: LocatedValue<RawIdp>) -> Option<Idp> {
+        let LocatedValue { value: raw, place } = table;
         let RawIdp { token_endpoint, client_id, client_secret, id_token, garbled } = raw;
         for (name, given, hint) in [
             ("token_endpoint", token_endpoint.is_some(), "where the identity provider exchanges tokens"),

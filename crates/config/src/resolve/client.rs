@@ -5,18 +5,18 @@ use crate::auth::{ClientSettings, SigningKey, TokenAuth};
 use crate::check;
 use crate::problem::ProblemKind;
 use crate::raw::Algorithm;
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::secret::Secret;
 
 /// The keys of a manually registered client, as they are written.
 pub(super) struct RawClient {
-    pub(super) id: Option<Located<String>>,
-    pub(super) secret: Option<Located<String>>,
-    pub(super) method: Option<Located<TokenAuth>>,
-    pub(super) key: Option<Located<String>>,
-    pub(super) key_id: Option<Located<String>>,
-    pub(super) algorithm: Option<Located<Algorithm>>,
-    pub(super) audience: Option<Located<String>>,
+    pub(super) id: Option<LocatedValue<String>>,
+    pub(super) secret: Option<LocatedValue<String>>,
+    pub(super) method: Option<LocatedValue<TokenAuth>>,
+    pub(super) key: Option<LocatedValue<String>>,
+    pub(super) key_id: Option<LocatedValue<String>>,
+    pub(super) algorithm: Option<LocatedValue<Algorithm>>,
+    pub(super) audience: Option<LocatedValue<String>>,
 }
 
 impl Resolver<'_, '_> {
@@ -30,14 +30,14 @@ impl Resolver<'_, '_> {
         if client.id.is_none() && !garbled.contains(&"client_id") {
             self.report_missing(
                 place,
-                "needs `client_id`",
-                "a client that logs in by itself is registered by hand",
+                "requires `client_id`",
+                "register a client at the authorization server, and set `client_id` to its id",
             );
         }
         let proof = client.secret.is_some() || client.key.is_some();
         if !proof && !garbled.contains(&"client_secret") && !garbled.contains(&"private_key") {
-            let hint = "without one, anybody could be this client";
-            self.report_missing(place, "needs `client_secret` or `private_key`", hint);
+            let hint = "the client authenticates with one of them";
+            self.report_missing(place, "requires `client_secret` or `private_key`", hint);
         }
     }
 
@@ -50,12 +50,16 @@ impl Resolver<'_, '_> {
         let RawClient { id, secret, method, key, key_id, algorithm, audience } = client;
         if id.is_none() && !garbled.contains(&"client_id") {
             for place in places![secret, method, key] {
-                self.report_missing(place, "needs `client_id`", CLIENT_ID_HINT);
+                self.report_missing(place, "requires `client_id`", CLIENT_ID_HINT);
             }
         }
         if key.is_none() && !garbled.contains(&"private_key") {
             for place in places![key_id, algorithm, audience] {
-                self.report_missing(place, "needs `private_key`", "only a client that signs has it");
+                self.report_missing(
+                    place,
+                    "requires `private_key`",
+                    "it is a setting of the private key that signs assertions",
+                );
             }
         }
         if let Some(method) = &method {
@@ -83,7 +87,7 @@ impl Resolver<'_, '_> {
     /// Checks that a client has the secret or key that its `client_auth` needs.
     fn check_client_proof(
         &mut self,
-        method: &Located<TokenAuth>,
+        method: &LocatedValue<TokenAuth>,
         (secret, key): (bool, bool),
         garbled: &[&str],
     ) {
@@ -99,11 +103,11 @@ impl Resolver<'_, '_> {
         };
         let (has, name) = needed;
         if !has && !garbled.contains(&name) {
-            let finding = Finding::new(ProblemKind::MissingKey, format!("needs `{name}`"));
+            let finding = Finding::new(ProblemKind::MissingKey, format!("requires `{name}`"));
             self.report.error(&method.place, finding);
         }
     }
 }
 
 /// What is said about a secret, a key or a method of a client that has no id.
-const CLIENT_ID_HINT: &str = "say which client it is: a secret, a key and `client_auth` belong to one";
+const CLIENT_ID_HINT: &str = "set `client_id` to the id of the registered client";

@@ -7,16 +7,16 @@ use crate::check;
 use crate::exposure::{Exposure, ToolPattern};
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 
 /// The keys of a server that say what is exposed of it.
 pub(super) struct ExposureKeys {
-    pub(super) enabled_tools: Option<Located<Vec<Located<String>>>>,
-    pub(super) disabled_tools: Option<Located<Vec<Located<String>>>>,
-    pub(super) prompts: Option<Located<bool>>,
-    pub(super) resources: Option<Located<bool>>,
-    pub(super) tool_names: Option<Located<RawMap>>,
-    pub(super) tool_descriptions: Option<Located<RawMap>>,
+    pub(super) enabled_tools: Option<LocatedValue<Vec<LocatedValue<String>>>>,
+    pub(super) disabled_tools: Option<LocatedValue<Vec<LocatedValue<String>>>>,
+    pub(super) prompts: Option<LocatedValue<bool>>,
+    pub(super) resources: Option<LocatedValue<bool>>,
+    pub(super) tool_names: Option<LocatedValue<RawMap>>,
+    pub(super) tool_descriptions: Option<LocatedValue<RawMap>>,
 }
 
 impl Resolver<'_, '_> {
@@ -35,7 +35,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn resolve_patterns(&mut self, patterns: Located<Vec<Located<String>>>) -> Vec<ToolPattern> {
+    fn resolve_patterns(&mut self, patterns: LocatedValue<Vec<LocatedValue<String>>>) -> Vec<ToolPattern> {
         let patterns = patterns.value.into_iter();
         patterns
             .filter_map(|pattern| self.resolve_text(pattern, check::no_nul).map(ToolPattern::new))
@@ -43,7 +43,7 @@ impl Resolver<'_, '_> {
     }
 
     /// Two tools of a server cannot have the same name.
-    fn resolve_tool_names(&mut self, names: Option<Located<RawMap>>) -> BTreeMap<String, String> {
+    fn resolve_tool_names(&mut self, names: Option<LocatedValue<RawMap>>) -> BTreeMap<String, String> {
         let mut resolved = BTreeMap::new();
         for (own, name) in names.into_iter().flat_map(|names| names.value) {
             let place = name.place.clone();
@@ -61,7 +61,7 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn resolve_tool_texts(&mut self, texts: Option<Located<RawMap>>) -> BTreeMap<String, String> {
+    fn resolve_tool_texts(&mut self, texts: Option<LocatedValue<RawMap>>) -> BTreeMap<String, String> {
         let texts = texts.into_iter().flat_map(|texts| texts.value);
         texts.filter_map(|(own, text)| Some((own.value, self.resolve_text(text, check::no_nul)?))).collect()
     }

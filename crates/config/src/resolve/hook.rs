@@ -8,12 +8,12 @@ use crate::check::{self, InvalidValue};
 use crate::hook::{Hook, HookAction};
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 
 impl Resolver<'_, '_> {
     /// Resolves a hook; `None` if a reported problem leaves no usable one.
-    pub(crate) fn resolve_hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
-        let Located { value: raw, place } = hook;
+    pub(crate) fn resolve_hook(&mut self, hook: LocatedValue<RawHook>) -> Option<Hook> {
+        let LocatedValue { value: raw, place } = hook;
         let RawHook { on, command, args, env, cwd, webhook, headers, timeout, garbled } = raw;
         let started = StdioKeys { args, env, cwd };
         let run = match (command, webhook) {

@@ -10,7 +10,7 @@ use crate::auth::{HeadersCommand, Program, TokenSource};
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawHeadersCommand, RawMap, RawTokenSource};
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::secret::Secret;
 
 /// The server that a headers command is run for.
@@ -23,10 +23,10 @@ impl Resolver<'_, '_> {
     /// Resolves `headers_command`; `None` if a reported problem leaves no usable one.
     pub(super) fn resolve_headers_command(
         &mut self,
-        table: Located<RawHeadersCommand>,
+        table: LocatedValue<RawHeadersCommand>,
         server: ServerRef<'_>,
     ) -> Option<HeadersCommand> {
-        let Located { value: raw, place } = table;
+        let LocatedValue { value: raw, place } = table;
         let RawHeadersCommand { command, args, env, cwd, timeout, ttl, garbled, of_host } = raw;
         if command.is_none() && !garbled.contains(&"command") {
             self.report_missing(&place, "needs `command`", "the program that prints the headers");
@@ -53,7 +53,7 @@ impl Resolver<'_, '_> {
                 [("CLAUDE_CODE_MCP_SERVER_NAME", server.name), ("CLAUDE_CODE_MCP_SERVER_URL", url.as_str())];
             program.env.extend(told.map(|(name, value)| (name.to_owned(), Secret::new(value))));
         }
-        let or = |given: Option<Located<Duration>>, default| given.map_or(default, |it| it.value);
+        let or = |given: Option<LocatedValue<Duration>>, default| given.map_or(default, |it| it.value);
         let default = HeadersCommand::new(program);
         Some(HeadersCommand {
             timeout: or(timeout, default.timeout),
@@ -63,8 +63,11 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves where a token comes from; `None` if a reported problem leaves no usable source.
-    pub(super) fn resolve_token_source(&mut self, table: Located<RawTokenSource>) -> Option<TokenSource> {
-        let Located { value: raw, place } = table;
+    pub(super) fn resolve_token_source(
+        &mut self,
+        table: LocatedValue<RawTokenSource>,
+    ) -> Option<TokenSource> {
+        let LocatedValue { value: raw, place } = table;
         let RawTokenSource { value, file, command, env, cwd, garbled } = raw;
         let garbled = ["value", "file", "command"].iter().any(|key| garbled.contains(key));
         if command.is_none() && !garbled {
@@ -84,7 +87,7 @@ impl Resolver<'_, '_> {
                     self.report_missing(
                         &place,
                         "needs `value`, `file` or `command`",
-                        "it is where the token comes from",
+                        "set one of them: it says where the token comes from",
                     );
                 }
                 None
@@ -102,17 +105,17 @@ impl Resolver<'_, '_> {
     /// Builds a program from a list of its name and arguments.
     fn resolve_program(
         &mut self,
-        words: Located<Vec<Located<String>>>,
-        env: Option<Located<RawMap>>,
-        cwd: Option<Located<String>>,
+        words: LocatedValue<Vec<LocatedValue<String>>>,
+        env: Option<LocatedValue<RawMap>>,
+        cwd: Option<LocatedValue<String>>,
     ) -> Option<Program> {
-        let Located { value: words, place } = words;
+        let LocatedValue { value: words, place } = words;
         let mut words = words.into_iter();
         let Some(command) = words.next() else {
             self.refuse([&place], &InvalidValue::EmptyCommand);
             return None;
         };
-        let args = Some(Located::new(words.collect(), place));
+        let args = Some(LocatedValue::new(words.collect(), place));
         self.resolve_stdio(command, StdioKeys { args, env, cwd })
     }
 }

@@ -6,7 +6,7 @@ use super::Resolver;
 use crate::check;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServe, RawServeOauth};
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::serve::{OAuthResource, ServeSettings};
 use crate::suggest;
 
@@ -14,7 +14,7 @@ impl Resolver<'_, '_> {
     /// Resolves `[serve]`, which can name the views in `known`.
     pub(crate) fn resolve_serve(
         &mut self,
-        table: Located<RawServe>,
+        table: LocatedValue<RawServe>,
         known: &BTreeSet<String>,
     ) -> ServeSettings {
         let RawServe { oauth, limits, garbled: _ } = table.value;
@@ -26,10 +26,10 @@ impl Resolver<'_, '_> {
 
     fn resolve_serve_oauth(
         &mut self,
-        table: Located<RawServeOauth>,
+        table: LocatedValue<RawServeOauth>,
         known: &BTreeSet<String>,
     ) -> Option<OAuthResource> {
-        let Located { value: raw, place } = table;
+        let LocatedValue { value: raw, place } = table;
         let RawServeOauth { resource, issuers, scopes, views, garbled } = raw;
         let is_given = issuers.as_ref().is_some_and(|issuers| !issuers.value.is_empty());
         for (name, given, hint) in [
@@ -67,14 +67,14 @@ impl Resolver<'_, '_> {
 
     fn resolve_view_scopes(
         &mut self,
-        views: Option<Located<RawMap>>,
+        views: Option<LocatedValue<RawMap>>,
         known: &BTreeSet<String>,
     ) -> Vec<(String, String)> {
         let mut resolved = Vec::new();
         if let Some(views) = views.as_ref().filter(|views| views.value.is_empty()) {
             // Nobody could open anything, or everybody everything: neither can be meant.
             let finding = Finding::new(ProblemKind::InvalidValue, "names no scope")
-                .hint("leave it out, and tokens open everything");
+                .hint("leave it out to show everything to every valid token");
             self.report.error(&views.place, finding);
         }
         for (scope, view) in views.into_iter().flat_map(|views| views.value) {

@@ -3,12 +3,12 @@
 use super::{Resolver, set_if_given};
 use crate::problem::ProblemKind;
 use crate::raw::RawServeLimits;
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::serve::{ServeLimits, ServeRate};
 
 impl Resolver<'_, '_> {
     /// Resolves `[serve.limits]`. Whatever is wrong with it is reported.
-    pub(crate) fn resolve_serve_limits(&mut self, table: Located<RawServeLimits>) -> ServeLimits {
+    pub(crate) fn resolve_serve_limits(&mut self, table: LocatedValue<RawServeLimits>) -> ServeLimits {
         let RawServeLimits { requests_in_flight, requests_per_second, burst, sessions, body_kib, garbled } =
             table.value;
         if let (None, Some(burst)) = (&requests_per_second, &burst)
@@ -22,7 +22,7 @@ impl Resolver<'_, '_> {
         set_if_given(&mut limits.requests_in_flight, requests_in_flight);
         set_if_given(&mut limits.body_kib, body_kib);
         limits.sessions = sessions.map(|sessions| sessions.value);
-        limits.rate = requests_per_second.map(|Located { value: per_second, .. }| {
+        limits.rate = requests_per_second.map(|LocatedValue { value: per_second, .. }| {
             let burst = burst.map(|burst| burst.value);
             ServeRate { per_second, burst: burst.unwrap_or_else(|| per_second.saturating_mul(BURST_SECONDS)) }
         });

@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use super::{Resolver, set_if_given};
 use crate::check::{self, InvalidValue};
+use crate::loopback::is_loopback;
 use crate::problem::ProblemKind;
 use crate::raw::{RawRoots, RawSampling};
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::sampling::Sampling;
 
 impl Resolver<'_, '_> {
     /// Resolves `[sampling]`; `None` if a reported problem leaves no usable model.
-    pub(crate) fn resolve_sampling(&mut self, table: Located<RawSampling>) -> Option<Sampling> {
-        let Located { value: raw, place } = table;
+    pub(crate) fn resolve_sampling(&mut self, table: LocatedValue<RawSampling>) -> Option<Sampling> {
+        let LocatedValue { value: raw, place } = table;
         let RawSampling {
             provider,
             base_url,
@@ -54,7 +55,7 @@ impl Resolver<'_, '_> {
         let key_env = key_env.and_then(|name| self.check_key_env(name));
         if let (Some(place), Some(url), Some(_)) = (url_place, &base_url, &key_env)
             && url.scheme() == "http"
-            && !check::is_loopback(url)
+            && !is_loopback(url)
         {
             let finding =
                 Finding::new(ProblemKind::Doubtful, "the key is sent over a connection that others can read")
@@ -76,13 +77,16 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `[roots]`; `None` if it has no `folders`, which differs from an empty list.
-    pub(crate) fn resolve_roots(&mut self, table: Located<RawRoots>) -> Option<Vec<PathBuf>> {
+    pub(crate) fn resolve_roots(&mut self, table: LocatedValue<RawRoots>) -> Option<Vec<PathBuf>> {
         let RawRoots { folders, garbled: _ } = table.value;
         Some(self.resolve_folders(folders?))
     }
 
     /// Resolves folders to paths, each once.
-    pub(super) fn resolve_folders(&mut self, folders: Located<Vec<Located<String>>>) -> Vec<PathBuf> {
+    pub(super) fn resolve_folders(
+        &mut self,
+        folders: LocatedValue<Vec<LocatedValue<String>>>,
+    ) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
         for folder in folders.value {
             let folder = self.resolve_path(Some(folder));
@@ -93,8 +97,8 @@ impl Resolver<'_, '_> {
 
     fn resolve_models(
         &mut self,
-        model: Option<Located<String>>,
-        models: Option<Located<Vec<Located<String>>>>,
+        model: Option<LocatedValue<String>>,
+        models: Option<LocatedValue<Vec<LocatedValue<String>>>>,
     ) -> Vec<String> {
         let names = match (model, models) {
             (Some(_), Some(models)) => {
@@ -123,7 +127,7 @@ impl Resolver<'_, '_> {
 
     /// Checks the name of the variable that holds the key. A wrong name is neither shown nor
     /// filled: it may be the key itself.
-    fn check_key_env(&mut self, name: Located<String>) -> Option<String> {
+    fn check_key_env(&mut self, name: LocatedValue<String>) -> Option<String> {
         if check::key_env_name(&name.value).is_err() {
             self.refuse([&name.place], &InvalidValue::KeyEnvName);
             return None;

@@ -2,16 +2,17 @@
 
 use super::Resolver;
 use crate::check;
+use crate::loopback::is_loopback;
 use crate::problem::ProblemKind;
 use crate::raw::{RawBackend, RawStore};
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::secret::Secret;
 use crate::store::{StoreBackend, StoreConfig};
 
 impl Resolver<'_, '_> {
     /// Resolves `[store]`; `None` if a reported problem leaves no usable store.
-    pub(crate) fn resolve_store(&mut self, table: Located<RawStore>) -> Option<StoreConfig> {
-        let Located { value: raw, place } = table;
+    pub(crate) fn resolve_store(&mut self, table: LocatedValue<RawStore>) -> Option<StoreConfig> {
+        let LocatedValue { value: raw, place } = table;
         let RawStore { backend, path, url, key, garbled } = raw;
         if garbled.contains(&"backend") {
             return None;
@@ -20,7 +21,7 @@ impl Resolver<'_, '_> {
             RawBackend::Sqlite => {
                 if let Some(url) = url {
                     let finding = Finding::new(ProblemKind::Conflict, "belongs to `backend = \"valkey\"`")
-                        .hint("for Valkey and Redis, write that too");
+                        .hint("set `backend = \"valkey\"` to use Valkey or Redis");
                     self.report.error(&url.place, finding);
                 }
                 match path {
@@ -45,12 +46,12 @@ impl Resolver<'_, '_> {
 
     /// Checks the URL of a Valkey or Redis server. Stored values are encrypted, but a password in
     /// the URL crosses the network as it is.
-    fn resolve_store_url(&mut self, url: Located<String>) -> Option<Secret> {
+    fn resolve_store_url(&mut self, url: LocatedValue<String>) -> Option<Secret> {
         let place = url.place.clone();
         let text = self.fill(url)?;
         let url = self.ok_or_report(&place, check::database(&text))?;
         let cleartext = matches!(url.scheme(), "redis" | "valkey");
-        if url.password().is_some() && cleartext && !check::is_loopback(&url) {
+        if url.password().is_some() && cleartext && !is_loopback(&url) {
             let finding = Finding::new(
                 ProblemKind::Doubtful,
                 "the password is sent over a connection that others can read",

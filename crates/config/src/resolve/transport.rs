@@ -12,38 +12,38 @@ use crate::auth::{AuthSettings, Program};
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawTransport};
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, LocatedValue, Location};
 use crate::server::{Http, Tls, Transport};
 
 /// The keys of an entry that decide its transport.
 pub(super) struct TransportKeys {
-    pub(super) command: Option<Located<String>>,
+    pub(super) command: Option<LocatedValue<String>>,
     pub(super) stdio: StdioKeys,
-    pub(super) url: Option<Located<String>>,
+    pub(super) url: Option<LocatedValue<String>>,
     pub(super) http: HttpKeys,
-    pub(super) transport: Option<Located<RawTransport>>,
-    pub(super) kind: Option<Located<RawTransport>>,
+    pub(super) transport: Option<LocatedValue<RawTransport>>,
+    pub(super) kind: Option<LocatedValue<RawTransport>>,
     /// Whether `command` or `url` was given but unreadable, which has been reported.
     pub(super) garbled: bool,
 }
 
 /// Keys that only a server with `command` may have.
 pub(super) struct StdioKeys {
-    pub(super) args: Option<Located<Vec<Located<String>>>>,
-    pub(super) env: Option<Located<RawMap>>,
-    pub(super) cwd: Option<Located<String>>,
+    pub(super) args: Option<LocatedValue<Vec<LocatedValue<String>>>>,
+    pub(super) env: Option<LocatedValue<RawMap>>,
+    pub(super) cwd: Option<LocatedValue<String>>,
 }
 
 /// Keys that only a server with `url` may have.
 pub(super) struct HttpKeys {
-    pub(super) socket: Option<Located<String>>,
-    pub(super) headers: Option<Located<RawMap>>,
-    pub(super) headers_command: Option<Located<RawHeadersCommand>>,
-    pub(super) auth: Option<Located<RawAuth>>,
-    pub(super) allow_http: Option<Located<bool>>,
-    pub(super) ca_file: Option<Located<String>>,
-    pub(super) client_cert: Option<Located<String>>,
-    pub(super) client_key: Option<Located<String>>,
+    pub(super) socket: Option<LocatedValue<String>>,
+    pub(super) headers: Option<LocatedValue<RawMap>>,
+    pub(super) headers_command: Option<LocatedValue<RawHeadersCommand>>,
+    pub(super) auth: Option<LocatedValue<RawAuth>>,
+    pub(super) allow_http: Option<LocatedValue<bool>>,
+    pub(super) ca_file: Option<LocatedValue<String>>,
+    pub(super) client_cert: Option<LocatedValue<String>>,
+    pub(super) client_key: Option<LocatedValue<String>>,
 }
 
 impl Resolver<'_, '_> {
@@ -70,14 +70,14 @@ impl Resolver<'_, '_> {
                 let http = self.resolve_http(name, url, reached);
                 match claim {
                     None => Some(Transport::Http(http?)),
-                    Some(Located { value: RawTransport::Remote, .. }) => Some(Transport::Http(http?)),
-                    Some(Located { value: RawTransport::Http, .. }) => {
+                    Some(LocatedValue { value: RawTransport::Remote, .. }) => Some(Transport::Http(http?)),
+                    Some(LocatedValue { value: RawTransport::Http, .. }) => {
                         Some(Transport::Http(Http { fallback: false, ..http? }))
                     }
-                    Some(Located { value: RawTransport::Sse, .. }) => {
+                    Some(LocatedValue { value: RawTransport::Sse, .. }) => {
                         Some(Transport::Sse(Http { fallback: false, ..http? }))
                     }
-                    Some(Located { value: RawTransport::Stdio, place }) => {
+                    Some(LocatedValue { value: RawTransport::Stdio, place }) => {
                         let message =
                             "says that the server is started, but the entry has a URL and no `command`";
                         self.report.error(&place, Finding::new(ProblemKind::Conflict, message));
@@ -106,9 +106,9 @@ impl Resolver<'_, '_> {
     /// open, gives way to the other.
     fn declared_transport(
         &mut self,
-        transport: Option<Located<RawTransport>>,
-        kind: Option<Located<RawTransport>>,
-    ) -> Option<Located<RawTransport>> {
+        transport: Option<LocatedValue<RawTransport>>,
+        kind: Option<LocatedValue<RawTransport>>,
+    ) -> Option<LocatedValue<RawTransport>> {
         let (transport, kind) = match (transport, kind) {
             (Some(transport), Some(kind)) => (transport, kind),
             (transport, kind) => return transport.or(kind),
@@ -126,7 +126,11 @@ impl Resolver<'_, '_> {
         Some(transport)
     }
 
-    pub(super) fn resolve_stdio(&mut self, command: Located<String>, started: StdioKeys) -> Option<Program> {
+    pub(super) fn resolve_stdio(
+        &mut self,
+        command: LocatedValue<String>,
+        started: StdioKeys,
+    ) -> Option<Program> {
         let StdioKeys { args, env, cwd } = started;
         if args.is_none() {
             self.warn_command_line(&command);
@@ -142,20 +146,20 @@ impl Resolver<'_, '_> {
     }
 
     /// Notes a `command` that looks like a program with its arguments. No shell splits it.
-    fn warn_command_line(&mut self, command: &Located<String>) {
+    fn warn_command_line(&mut self, command: &LocatedValue<String>) {
         let mut words = command.value.split_whitespace();
         let program = words.next().unwrap_or_default();
         let args: Vec<String> = words.map(|word| format!("{word:?}")).collect();
         // A path may have spaces in it.
         if !args.is_empty() && !program.contains(['/', '\\']) {
             let finding =
-                Finding::new(ProblemKind::Doubtful, "is taken for the name of one program, with its spaces")
+                Finding::new(ProblemKind::Doubtful, "contains spaces and is used as one program name")
                     .hint(format!("write command = {program:?} and args = [{}]", args.join(", ")));
             self.report.note(&command.place, finding);
         }
     }
 
-    fn resolve_http(&mut self, name: &str, url: Located<String>, reached: HttpKeys) -> Option<Http> {
+    fn resolve_http(&mut self, name: &str, url: LocatedValue<String>, reached: HttpKeys) -> Option<Http> {
         let HttpKeys { socket, headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
             reached;
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
@@ -191,7 +195,7 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `socket`; `None` if there is none, or if it was reported.
-    fn resolve_socket(&mut self, socket: Option<Located<String>>, url: Option<&Url>) -> Option<PathBuf> {
+    fn resolve_socket(&mut self, socket: Option<LocatedValue<String>>, url: Option<&Url>) -> Option<PathBuf> {
         let place = socket.as_ref()?.place.clone();
         let path = self.resolve_path(socket)?;
         // An unusable URL has been reported.

@@ -8,7 +8,7 @@ use crate::check;
 use crate::exposure::ToolPattern;
 use crate::problem::ProblemKind;
 use crate::raw::RawView;
-use crate::report::{Finding, Located};
+use crate::report::{Finding, LocatedValue};
 use crate::root_folder::RootFolder;
 use crate::suggest;
 use crate::view::View;
@@ -19,10 +19,10 @@ impl Resolver<'_, '_> {
     pub(crate) fn resolve_view(
         &mut self,
         name: &str,
-        table: Located<RawView>,
+        table: LocatedValue<RawView>,
         known: &BTreeSet<String>,
     ) -> View {
-        let Located { value: RawView { servers, tools, prompts, resources, roots, garbled: _ }, place } =
+        let LocatedValue { value: RawView { servers, tools, prompts, resources, roots, garbled: _ }, place } =
             table;
         self.ok_or_report(&place, check::view_name(name));
         let servers = servers.map(|servers| self.resolve_view_servers(servers.value, known));
@@ -53,7 +53,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn resolve_view_root(&mut self, root: Located<String>) -> Option<RootFolder> {
+    fn resolve_view_root(&mut self, root: LocatedValue<String>) -> Option<RootFolder> {
         let place = root.place.clone();
         let path = self.resolve_path(Some(root))?;
         // On Windows a path with a root and no drive is not absolute.
@@ -68,7 +68,7 @@ impl Resolver<'_, '_> {
 
     fn resolve_view_servers(
         &mut self,
-        servers: Vec<Located<String>>,
+        servers: Vec<LocatedValue<String>>,
         known: &BTreeSet<String>,
     ) -> BTreeSet<String> {
         let mut resolved = BTreeSet::new();

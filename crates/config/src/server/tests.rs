@@ -49,9 +49,9 @@ fn a_call_never_outlives_the_cap() {
     let hour = Duration::from_secs(3600);
     let second = Duration::from_secs(1);
     let server = Server::stdio("a", "srv").build().unwrap().with_idle_timeout(hour);
-    assert_eq!(server.timeouts.max, hour);
+    assert_eq!(server.timeouts.total, hour);
     let server = server.with_timeout(second);
-    assert_eq!((server.timeouts.call, server.timeouts.max), (second, second));
+    assert_eq!((server.timeouts.idle, server.timeouts.total), (second, second));
 }
 
 #[test]

@@ -182,15 +182,15 @@ fn contradictions_are_refused() {
     for (table, expected) in [
         (
             "auth = { client_secret = 's3cret' }",
-            "c.toml:3:26: servers.a.auth.client_secret: needs `client_id`",
+            "c.toml:3:26: servers.a.auth.client_secret: requires `client_id`",
         ),
         (
             "auth = { client_id = 'me', client_auth = 'private_key_jwt' }",
-            "c.toml:3:42: servers.a.auth.client_auth: needs `private_key`",
+            "c.toml:3:42: servers.a.auth.client_auth: requires `private_key`",
         ),
         (
             "auth = { client_id = 'me', client_auth = 'client_secret_basic' }",
-            "c.toml:3:42: servers.a.auth.client_auth: needs `client_secret`",
+            "c.toml:3:42: servers.a.auth.client_auth: requires `client_secret`",
         ),
         (
             "auth = { client_id = 'me', client_secret = 's3cret', client_auth = 'none' }",
@@ -198,7 +198,7 @@ fn contradictions_are_refused() {
         ),
         (
             "auth = { client_id = 'me', key_id = 'k' }",
-            "c.toml:3:37: servers.a.auth.key_id: needs `private_key`",
+            "c.toml:3:37: servers.a.auth.key_id: requires `private_key`",
         ),
         ("auth = { grant = 'enterprise' }", "c.toml:3:8: servers.a.auth: needs `idp`"),
         ("auth = { grant = 'workload' }", "c.toml:3:8: servers.a.auth: needs `assertion`"),
@@ -224,9 +224,9 @@ fn contradictions_are_refused() {
         ),
         (
             "auth = { grant = 'client-credentials' }",
-            "c.toml:3:8: servers.a.auth: needs `client_id`\n  \
-             hint: a client that logs in by itself is registered by hand\n\
-             c.toml:3:8: servers.a.auth: needs `client_secret` or `private_key`",
+            "c.toml:3:8: servers.a.auth: requires `client_id`\n  \
+             hint: register a client at the authorization server, and set `client_id` to its id\n\
+             c.toml:3:8: servers.a.auth: requires `client_secret` or `private_key`",
         ),
         (
             "headers_command = { command = ['a', 'b'], args = ['c'] }",
@@ -315,7 +315,7 @@ c.toml:26:1: auth.scope: belongs to one server
 #[test]
 fn values_are_checked() {
     for (table, expected) in [
-        ("client_id = ' '", "client_id: must not be empty, nor hold a control character"),
+        ("client_id = ' '", "client_id: must not be empty or contain a control character"),
         ("client_id = 'me'\nclient_secret = '${EMPTY:-}'", "client_secret: is empty"),
         ("client_id = 'me'\nprivate_key = '${TOKEN}'", "private_key: must be a private key in PEM"),
         (
@@ -329,7 +329,7 @@ fn values_are_checked() {
         ("resource = true", "resource: must be a URL or false, not a boolean"),
         ("issuer = 'http://h'", "issuer: must be an https URL, or one on this machine"),
         ("issuer = 'https://h?s3cret'", "issuer: must be the issuer"),
-        ("account = \"a\\nb\"", "account: must not be empty, nor hold a control character"),
+        ("account = \"a\\nb\"", "account: must not be empty or contain a control character"),
         ("redirect_port = 0", "redirect_port: must be a whole number from 1 to 65535"),
         ("redirect_port = 65536", "redirect_port: must be a whole number from 1 to 65535"),
         (
@@ -375,8 +375,7 @@ fn headers_command_over_a_fixed_header_is_noted() {
     let both = "[servers.a]\nurl = 'https://h/'\nheaders = { Authorization = 'x' }\nheaders_command = 'y'";
     assert_eq!(
         note_lines(&parse_valid("c.toml", both).notes),
-        "c.toml:4:19: servers.a.headers_command: an `Authorization` that it prints is sent in place of the one in \
-         `headers`"
+        "c.toml:4:19: servers.a.headers_command: an `Authorization` header that it prints replaces the one in `headers`"
     );
     let apart = both.replace("Authorization", "X-Team");
     assert_eq!(note_lines(&parse_valid("c.toml", &apart).notes), "");
@@ -398,7 +397,7 @@ fn secret_without_an_issuer_is_noted() {
         let text = format!("[servers.a]\nurl = 'https://h/mcp'\nauth = {{ client_id = 'me'{auth} }}");
         note_lines(&parse_valid("c.toml", &text).notes)
     };
-    let doubt = "is shown to the first authorization server that the server names, whichever that is\n  \
+    let doubt = "is sent to whichever authorization server the server names first\n  \
                  hint: write `issuer = \"…\"`, the authorization server that the client was registered at";
     assert_eq!(
         notes(", client_secret = '${TOKEN}'"),

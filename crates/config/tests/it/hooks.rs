@@ -170,7 +170,7 @@ c.toml:6:11: hooks[2].webhook: not a valid URL: relative URL without a base
   hint: for example "https://mcp.example.com/mcp"
 c.toml:8:11: hooks[3].webhook: environment variable `NOPE` is not set
   hint: set it, or give a default: `${NOPE:-value}`
-c.toml:9:29: hooks[3].headers.Authorization: contains a control character, which no header value may
+c.toml:9:29: hooks[3].headers.Authorization: contains a control character, which is not allowed in a header value
   hint: is there a line break in the variable or file it comes from?
 c.toml:9:57: hooks[3].headers.Content-Type: this header is set by the transport and cannot be configured
 c.toml:9:84: hooks[3].headers.a: this header is given twice

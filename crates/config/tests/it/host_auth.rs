@@ -75,7 +75,7 @@ fn what_only_a_host_understands_is_noted() {
         (r#""oauth": {"tokenParamName": "t"}"#, "mcpServers.a.oauth.tokenParamName: not used"),
         (
             r#""authProviderType": "google_credentials""#,
-            "mcpServers.a.authProviderType: not used: such credentials are not made here",
+            "mcpServers.a.authProviderType: not used: bowline does not create such credentials",
         ),
         (r#""targetAudience": "x""#, "mcpServers.a.targetAudience: not used"),
     ] {
@@ -136,15 +136,15 @@ fn mistakes_in_a_file_of_a_host() {
     "j": {"url": "https://h/", "headers": {"Authorization": "x"}, "bearer_token_env_var": "TOKEN"}
 }}"#;
     let expected = r"mcp.json:2:72: mcpServers.a.oauth.client_id: gives `client_id` a second time
-mcp.json:3:53: mcpServers.b.auth: says a second time how to log in
+mcp.json:3:53: mcpServers.b.auth: configures the login a second time
   hint: keep one of `auth` and `oauth`
 mcp.json:4:56: mcpServers.c.bearer_token_env_var: must be the name of an environment variable, made of letters, digits and `_`
-  hint: the key itself does not belong into a file
+  hint: write the name of the variable, not the key itself
 mcp.json:5:58: mcpServers.d.env_http_headers.X: must be the name of an environment variable, made of letters, digits and `_`
-  hint: the key itself does not belong into a file
+  hint: write the name of the variable, not the key itself
 mcp.json:6:36: mcpServers.e.oauth: belongs to a server with `url`, and this one has a `command`
-mcp.json:7:58: mcpServers.f.oauth.clientSecret: needs `client_id`
-  hint: say which client it is: a secret, a key and `client_auth` belong to one
+mcp.json:7:58: mcpServers.f.oauth.clientSecret: requires `client_id`
+  hint: set `client_id` to the id of the registered client
 mcp.json:8:56: mcpServers.g.bearer_token_env_var: environment variable `NOPE` is not set
   hint: set it, or give a default: `${NOPE:-value}`
 mcp.json:9:41: mcpServers.h.oauth: must be false or an object, not a number

@@ -35,7 +35,7 @@ fn mistakes_are_named_at_their_place() {
     let resource =
         "must be a URL as hosts write it: https, or on this machine, without query, fragment and credentials";
     let scope = "a scope is made of visible ASCII characters without quotation marks and backslashes";
-    let offline = "is no scope of a resource: hosts request it from the issuer for themselves";
+    let offline = "is not a scope of a resource: hosts request it from the issuer themselves";
     let of_resource = |url: &str| format!("[serve.oauth]\nresource = '{url}'\nissuers = ['https://i']\n");
     let at_resource = format!("c.toml:2:12: serve.oauth.resource: {resource}");
     let mut rows = Vec::new();
@@ -111,7 +111,7 @@ fn a_project_does_not_say_who_is_served() {
     assert_eq!(layered.serve, ServeSettings::default());
     assert_eq!(
         note_lines(&layered.notes),
-        "p/bowline.toml:1:1: serve: not used: a project does not set who is served, and how\n  \
+        "p/bowline.toml:1:1: serve: not used: a project cannot configure `bowline serve`\n  \
          hint: write it in your own configuration file"
     );
 }

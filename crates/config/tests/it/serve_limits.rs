@@ -51,6 +51,6 @@ fn a_project_does_not_set_how_hosts_are_served() {
     let layered = Config::layered(user.clone(), project);
     assert_eq!(layered.serve, user.serve);
     assert!(
-        note_lines(&layered.notes).contains("serve: not used: a project does not set who is served, and how")
+        note_lines(&layered.notes).contains("serve: not used: a project cannot configure `bowline serve`")
     );
 }

@@ -116,9 +116,9 @@ c.toml:3:12: sampling.base_url: the URL contains credentials
 c.toml:5:10: sampling.models: contradicts `model`
   hint: they are one setting; keep one of them
 c.toml:6:11: sampling.key_env: must be the name of an environment variable, made of letters, digits and `_`
-  hint: the key itself does not belong into a file
+  hint: write the name of the variable, not the key itself
 c.toml:7:22: sampling.headers.Accept: this header is set by the transport and cannot be configured
-c.toml:7:31: sampling.headers.X: contains a control character, which no header value may
+c.toml:7:31: sampling.headers.X: contains a control character, which is not allowed in a header value
   hint: is there a line break in the variable or file it comes from?
 c.toml:8:14: sampling.max_tokens: must be a whole number from 1 to 4294967295
 c.toml:9:14: sampling.per_minute: must be a whole number from 1 to 4294967295

@@ -84,7 +84,7 @@ fn a_project_does_not_move_logins() {
     assert_eq!(layered.store, user().store);
     assert_eq!(
         note_lines(&layered.notes),
-        "project.toml:1:1: store: not used: a project does not set where logins are stored\n  \
+        "project.toml:1:1: store: not used: a project cannot set where logins are stored\n  \
          hint: write it in your own configuration file"
     );
     assert_eq!(Config::layered(Config::default(), project()).store, None);

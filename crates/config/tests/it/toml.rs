@@ -106,7 +106,7 @@ fn one_limit_alone_moves_the_default_of_the_other() {
     );
     let limits = |name: &str| {
         let timeouts = &config.servers[name].timeouts;
-        (timeouts.call.as_secs(), timeouts.max.as_secs())
+        (timeouts.idle.as_secs(), timeouts.total.as_secs())
     };
     assert_eq!(limits("long"), (3600, 3600));
     assert_eq!(limits("short"), (5, 5));
@@ -254,7 +254,7 @@ url = "file:///s3cret"
     let expected = r#"c.toml:2:7: servers.a.url: the URL contains credentials
   hint: send them as a header, such as `Authorization`, with the value in an environment variable
 c.toml:4:1: servers.a.headers: a header name is made of letters, digits and !#$%&'*+-.^_`|~
-c.toml:5:17: servers.a.headers.Authorization: contains a control character, which no header value may
+c.toml:5:17: servers.a.headers.Authorization: contains a control character, which is not allowed in a header value
   hint: is there a line break in the variable or file it comes from?
 c.toml:7:9: servers.a.headers.x-key: this header is given twice
 c.toml:8:18: servers.a.headers.mcp-session-id: this header is set by the transport and cannot be configured
@@ -339,7 +339,7 @@ fn a_server_is_reached_on_a_socket() {
     let expected = "\
 c.toml:3:10: servers.a.socket: belongs to a server with `url`, and this one has a `command`
 c.toml:6:10: servers.b.socket: a server on a socket needs a URL that begins with http://
-  hint: nothing is encrypted on a socket, and nobody else can read it
+  hint: a socket stays on this machine, so it needs no encryption
 c.toml:9:10: servers.c.socket: the path of a socket must be absolute
 c.toml:12:10: servers.d.socket: the path is empty";
     let text = "[servers.a]\ncommand = 'x'\nsocket = '/s'\n[servers.b]\nurl = 'https://h/'\nsocket = '/s'\n\
@@ -368,7 +368,7 @@ fn a_command_with_its_arguments_in_one_string_is_doubtful() {
     );
     assert_eq!(
         note_lines(&config.notes),
-        "/c.toml:2:11: servers.a.command: is taken for the name of one program, with its spaces\n  hint: \
+        "/c.toml:2:11: servers.a.command: contains spaces and is used as one program name\n  hint: \
          write command = \"npx\" and args = [\"-y\", \"foo\"]"
     );
     let with_args = parse_valid("/c.toml", "[servers.a]\ncommand = 'npx -y'\nargs = ['foo']\n");

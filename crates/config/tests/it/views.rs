@@ -122,7 +122,7 @@ fn a_project_has_no_views() {
     assert_eq!(layered.views, user.views);
     assert_eq!(
         note_lines(&layered.notes),
-        "p/bowline.toml:1:1: views: not used: a project has no views of the servers\n  \
+        "p/bowline.toml:1:1: views: not used: a project cannot define views\n  \
          hint: write it in your own configuration file"
     );
     assert_eq!(user.unused_in_project().len(), 1);

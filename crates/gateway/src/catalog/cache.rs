@@ -131,7 +131,8 @@ impl FolderCatalog {
         private::create_folder(&self.folder)?;
         let path = self.path(key);
         let is_new = !path.exists();
-        private::replace_file(&path, &serde_json::to_vec(&Record { version: VERSION, lists })?)?;
+        let record = Record { version: VERSION, lists };
+        private::replace_file_in_pieces(&path, |file| Ok(serde_json::to_writer(file, &record)?))?;
         if is_new {
             self.prune()?;
         }
@@ -208,8 +209,9 @@ fn load(path: &Path) -> Option<ServerLists> {
     (record.version == VERSION).then_some(record.lists)
 }
 
-/// Reads a file, unless it is larger than any list is.
+/// Reads a file, unless it is larger than any list is, or no file: opening a pipe would wait for its writer.
 fn read(path: &Path) -> Option<Vec<u8>> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut text = Vec::new();
     File::open(path).ok()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).ok()?;
     (text.len() as u64 <= MAX_FILE_BYTES).then_some(text)

@@ -8,6 +8,7 @@ use bowline::negotiation::ServerKey;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::cache_writer::CacheWriter;
 use super::exposed_lists::ExposedLists;
 use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
 use crate::fleet::{Fleet, FleetServer, Reload, ServerId, ServerIds};
@@ -19,7 +20,7 @@ pub(crate) struct KnownLists {
     /// Changed only while `state` is locked.
     fleet: watch::Sender<Arc<Fleet>>,
     naming: Naming,
-    cache: Option<Arc<dyn CatalogCache>>,
+    cache: Option<CacheWriter>,
     state: Mutex<State>,
 }
 
@@ -56,6 +57,7 @@ impl KnownLists {
         let mut ids = ServerIds::default();
         let fleet = Arc::new(Fleet::default().reload(servers, &mut ids).fleet);
         let owners = cache.as_deref().map(CatalogCache::load_names).unwrap_or_default();
+        let cache = cache.map(CacheWriter::new);
         let state =
             State { ids, lists: HashMap::new(), asking: HashSet::new(), owners, latest: HashMap::new() };
         Self { fleet: watch::Sender::new(fleet), naming, cache, state: Mutex::new(state) }
@@ -99,7 +101,7 @@ impl KnownLists {
     pub(crate) fn get(&self, server: &FleetServer, profile: Profile) -> Option<Arc<ServerLists>> {
         let known = self.state.lock().lists.get(&(server.id, profile)).cloned();
         known.or_else(|| {
-            let lists = Arc::new(self.cache.as_ref()?.load(&key(server, profile))?);
+            let lists = Arc::new(self.cache.as_ref()?.cache().load(&key(server, profile))?);
             let mut state = self.state.lock();
             if self.fleet.borrow().contains(server.id) {
                 state.insert(server.id, profile, Arc::clone(&lists));
@@ -156,9 +158,8 @@ impl KnownLists {
     }
 
     fn save(&self, server: &FleetServer, profile: Profile, lists: &Arc<ServerLists>) {
-        if let Some(cache) = self.cache.clone() {
-            let (key, lists) = (key(server, profile), Arc::clone(lists));
-            tokio::task::spawn_blocking(move || cache.save(&key, &lists));
+        if let Some(cache) = &self.cache {
+            cache.save(key(server, profile), Arc::clone(lists));
         }
     }
 
@@ -193,8 +194,8 @@ impl KnownLists {
         state.latest.insert(view.name().into(), latest);
         let new_owners = (state.owners.len() > before).then(|| state.owners.clone());
         drop(state);
-        if let (Some(cache), Some(owners)) = (self.cache.clone(), new_owners) {
-            tokio::task::spawn_blocking(move || cache.save_names(&owners));
+        if let (Some(cache), Some(owners)) = (&self.cache, new_owners) {
+            cache.save_names(owners);
         }
         snapshot
     }

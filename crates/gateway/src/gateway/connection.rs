@@ -86,7 +86,7 @@ impl Connection {
     ) -> Result<Arc<Self>, RpcError> {
         let config = &server.config;
         let is_shared = scope.is_shared();
-        let members = Arc::new(Members::new(config.timeouts.max));
+        let members = Arc::new(Members::new(config.timeouts.total));
         let shared_calls = Arc::<SharedCalls>::default();
         let task_owners = Arc::<TaskOwners>::default();
         let builder = (gateway.client_builder)(config.clone()).implementation(identity.client_info.clone());
@@ -102,7 +102,7 @@ impl Connection {
                     Scope::Own(_) => identity.capabilities.clone(),
                     Scope::Shared { capabilities, .. } => capabilities.clone(),
                 },
-                response_timeout: config.timeouts.max,
+                response_timeout: config.timeouts.total,
                 on_question: Arc::new(move || known.remember_question(&asking, profile)),
             };
             on_question = Some(Arc::clone(&handler.on_question));
@@ -114,10 +114,10 @@ impl Connection {
             let (calls, tasks) = (Arc::clone(&shared_calls), Arc::clone(&task_owners));
             builder.handler(SharedHandler { calls, tasks, capabilities })
         };
-        let client = builder
-            .open()
+        let (client, events) = builder
+            .open_with_events()
             .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
-        let (queue, reader) = HostQueue::new(client.events());
+        let (queue, reader) = HostQueue::new(events);
         let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
         let (log_level, levels) = watch::channel(None);
         let (applied, applied_log_level) = watch::channel(None);

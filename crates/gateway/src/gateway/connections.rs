@@ -69,9 +69,9 @@ impl Scope {
         identity: &Identity,
     ) -> Self {
         let is_shared = match share {
-            Share::Session => false,
             Share::All => true,
             Share::Auto => lists.is_some_and(keeps_nothing_for_a_host),
+            _ => false,
         };
         // Hosts without a session share all their connections already.
         if !is_shared || identity.session.is_none() {

@@ -7,7 +7,7 @@ use bowline_proto::wire::object::Edit;
 use serde_json::{Map, json};
 
 use super::upstream::HostTasks;
-use crate::catalog::{Catalog, Freshness, ListKind};
+use crate::catalog::{Catalog, ListKind};
 
 /// The result of a list request. It waits at most `wait` for servers whose lists were never fetched.
 pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration, tasks: HostTasks) -> Json {
@@ -19,13 +19,9 @@ pub(super) async fn list(catalog: &Catalog, kind: ListKind, wait: Duration, task
     };
     let mut stale = Map::new();
     for (server, freshness) in catalog.stale_servers() {
-        let why = match freshness {
-            Freshness::Fresh => continue,
-            Freshness::Pending => "it has not answered yet".to_owned(),
-            Freshness::Dormant => "it is not running; a call starts it".to_owned(),
-            Freshness::Stale(cause) => cause.into(),
-        };
-        stale.insert(server, why.into());
+        if let Some(why) = freshness.reason() {
+            stale.insert(server, why.into());
+        }
     }
     if stale.is_empty() {
         return result;

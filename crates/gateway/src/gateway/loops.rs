@@ -2,7 +2,8 @@
 //! them can find out.
 
 use bowline::RpcError;
-use bowline::config::{Server, Transport};
+use bowline::Server;
+use bowline::config::Transport;
 use bowline_proto::via::{Via, loop_error};
 
 /// The names of this gateway among those that a host has passed.

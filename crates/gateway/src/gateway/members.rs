@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bowline::types::{LogLevel, code};
 use bowline::{Handler, HandlerResult, Json, RpcError, ServerRequest};
-use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, Lingering, Owner};
+use bowline_proto::server::call_owners::{CallEnd, CallKey, CallOwners, GracePeriods, Owner};
 use bowline_proto::server::session::out_of_order;
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -65,7 +65,7 @@ impl Members {
     /// Begins without members. The server may be working on a call that nobody waits for during
     /// `abandoned`.
     pub(super) fn new(abandoned: Duration) -> Self {
-        let owners = CallOwners::new(Lingering { answered: ANSWERED_CALL_TIME, abandoned });
+        let owners = CallOwners::new(GracePeriods { answered: ANSWERED_CALL_TIME, abandoned });
         Self(Mutex::new(State { owners, members: HashMap::new(), calls: HashMap::new() }))
     }
 

@@ -44,9 +44,10 @@ impl Question {
         let _ = self.answer.send(answer);
     }
 
-    /// Tells the server that the host gives no answer.
+    /// Tells the server that the host gives no answer. A modern server waits for none: an answer would begin
+    /// its call again, for nobody.
     pub(super) fn give_up(self) {
-        let answer = if *self.request.method == *method::ELICIT {
+        let answer = if self.key.is_none() && *self.request.method == *method::ELICIT {
             Ok(Edit::new().set_str("action", "cancel").apply(None).expect("a new object is one"))
         } else {
             Err(error_response::host_timeout())

@@ -17,7 +17,7 @@ use super::session::HostSession;
 use super::subscriptions::ResourceWatch;
 use super::tasks::{TaskCall, without_task};
 use super::upstream::{HostTasks, UpstreamUse, Upstreams};
-use crate::catalog::{Snapshot, Target};
+use crate::catalog::{ListKind, Snapshot, Target};
 use crate::error_response;
 use crate::exposed_result::with_exposed_uris;
 pub(super) use crate::forwarded_call::CallKind;
@@ -175,7 +175,7 @@ impl RoutedCall {
         let catalog = upstreams.catalog();
         let mut snapshot = catalog.snapshot();
         let mut routed = route(&snapshot, method, params.clone());
-        if let Route::Refuse(_) | Route::Search { .. } = routed {
+        if let Route::Refuse(_) | Route::NotFound { .. } | Route::Search { .. } = routed {
             // It may be of a server whose lists were never fetched.
             catalog.wait_until_known(gateway.list_wait).await;
             snapshot = catalog.snapshot();
@@ -231,6 +231,7 @@ impl RoutedCall {
                 let used = used.ok_or_else(|| unknown_method(method))??;
                 origin.forward(used, &snapshot, method, params).await
             }
+            Route::NotFound { kind, error } => Err(not_found(upstreams, kind, error)),
             Route::Refuse(error) => Err(error),
             Route::Subscribe(_) | Route::Unsubscribe { .. } | Route::SetLevel => Err(unknown_method(method)),
         }
@@ -274,7 +275,7 @@ pub(super) async fn forward_call(
     let sent = connected.members.begin(upstream.member(), open);
     let timeouts = &config.timeouts;
     let mut options = call_options(timeouts);
-    if let Some(handler) = connected.call_handler(open, upstream.session(), timeouts.max) {
+    if let Some(handler) = connected.call_handler(open, upstream.session(), timeouts.total) {
         options = options.handler(handler);
     }
     let task_progress = upstream.session().map(|session| -> Box<TaskProgress> {
@@ -320,8 +321,19 @@ async fn search(
             }
         }
     }
-    Err(first_error
-        .unwrap_or_else(|| RpcError::new(code::RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"))))
+    Err(first_error.unwrap_or_else(|| {
+        let error = RpcError::new(code::RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"));
+        not_found(upstreams, ListKind::Resources, error)
+    }))
+}
+
+/// The error for a name or a URI that no server lists. A model takes it as final, so it is another one if the lists of
+/// a server were never known, since it is down or has not answered.
+fn not_found(upstreams: &Upstreams, kind: ListKind, error: RpcError) -> RpcError {
+    match upstreams.catalog().unlisted_server(kind) {
+        Some((server, why)) => error_response::may_be_of(&server, &why, &error),
+        None => error,
+    }
 }
 
 fn offers_resources(client: &Client) -> bool {
@@ -335,7 +347,7 @@ fn offers_resources(client: &Client) -> bool {
 /// any name that is unknown.
 fn removed_target(upstreams: &Upstreams, method: &str, params: Option<Json>) -> RpcError {
     match route(&upstreams.catalog().snapshot(), method, params) {
-        Route::Refuse(error) => error,
+        Route::NotFound { error, .. } | Route::Refuse(error) => error,
         Route::Search { uri } => {
             RpcError::new(code::RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"))
         }

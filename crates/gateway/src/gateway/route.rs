@@ -27,6 +27,8 @@ pub(super) enum Route {
     SetLevel,
     /// For the server, if there is only one.
     Unknown,
+    /// Answered with this error, unless it may be of a server whose lists are not known.
+    NotFound { kind: ListKind, error: RpcError },
     /// Answered with this error.
     Refuse(RpcError),
 }
@@ -44,7 +46,7 @@ pub(super) fn route(snapshot: &Snapshot, asked: &str, params: Option<Json>) -> R
         method::PROMPTS_GET => by_name(snapshot, ListKind::Prompts, "prompt", params),
         method::RESOURCES_READ => match text(params.as_ref(), "uri") {
             Some(uri) => match snapshot.resource(&uri) {
-                Some(target) => forward(&target, "uri", params),
+                Some(target) => forward(&target, ("uri", &uri), params),
                 None => Route::Search { uri },
             },
             None => Route::Refuse(missing("uri")),
@@ -52,10 +54,9 @@ pub(super) fn route(snapshot: &Snapshot, asked: &str, params: Option<Json>) -> R
         method::RESOURCES_SUBSCRIBE => match text(params.as_ref(), "uri") {
             Some(uri) => snapshot.resource(&uri).map_or_else(
                 || {
-                    Route::Refuse(RpcError::new(
-                        code::INVALID_PARAMS,
-                        format!("no server lists the resource {uri}"),
-                    ))
+                    let message = format!("no server lists the resource {uri}");
+                    let error = RpcError::new(code::INVALID_PARAMS, message);
+                    Route::NotFound { kind: ListKind::Resources, error }
                 },
                 Route::Subscribe,
             ),
@@ -97,25 +98,27 @@ fn has_cursor(params: Option<&Json>) -> bool {
 fn by_name(snapshot: &Snapshot, kind: ListKind, what: &str, params: Option<Json>) -> Route {
     let Some(name) = text(params.as_ref(), "name") else { return Route::Refuse(missing("name")) };
     match snapshot.named(kind, &name) {
-        Some(target) => forward(target, "name", params),
-        None => Route::Refuse(unknown_name(snapshot, kind, what, &name)),
+        Some(target) => forward(target, ("name", &name), params),
+        None => unknown_name(snapshot, kind, what, &name),
     }
 }
 
-fn unknown_name(snapshot: &Snapshot, kind: ListKind, what: &str, name: &str) -> RpcError {
-    let message = match &*snapshot.names_of(kind, name) {
-        [] => format!("Unknown {what}: {name}"),
-        names => format!("Unknown {what}: {name}; it is now called {}", names.join(" or ")),
-    };
-    RpcError::new(code::INVALID_PARAMS, message)
+fn unknown_name(snapshot: &Snapshot, kind: ListKind, what: &str, name: &str) -> Route {
+    let error = |message: String| RpcError::new(code::INVALID_PARAMS, message);
+    match &*snapshot.names_of(kind, name) {
+        [] => Route::NotFound { kind, error: error(format!("Unknown {what}: {name}")) },
+        names => {
+            Route::Refuse(error(format!("Unknown {what}: {name}; it is now called {}", names.join(" or "))))
+        }
+    }
 }
 
-/// Forwards to the server of `target`, with its own name or URI in `member`.
-fn forward(target: &Target, member: &str, params: Option<Json>) -> Route {
-    let own = |params: &Json| text(Some(params), member).is_some_and(|name| name == *target.name);
-    let params = match params {
-        Some(params) if own(&params) => Some(params),
-        params => Edit::new().set_str(member, &target.name).apply(params.as_ref()).ok().or(params),
+/// Forwards to the server of `target`, with its own name or URI in `member`, which has `name` now.
+fn forward(target: &Target, (member, name): (&str, &str), params: Option<Json>) -> Route {
+    let params = if *name == *target.name {
+        params
+    } else {
+        Edit::new().set_str(member, &target.name).apply(params.as_ref()).ok().or(params)
     };
     Route::Forward { server: Arc::clone(&target.server), params }
 }
@@ -128,13 +131,14 @@ fn complete(snapshot: &Snapshot, params: Option<Json>) -> Route {
     let (target, member) = if let Some(name) = text(Some(&reference), "name") {
         match snapshot.named(ListKind::Prompts, &name) {
             Some(target) => (target.clone(), "name"),
-            None => return Route::Refuse(unknown_name(snapshot, ListKind::Prompts, "prompt", &name)),
+            None => return unknown_name(snapshot, ListKind::Prompts, "prompt", &name),
         }
     } else if let Some(uri) = text(Some(&reference), "uri") {
         let template = snapshot.named(ListKind::Templates, &uri).cloned();
         let Some(target) = template.or_else(|| snapshot.resource(&uri)) else {
             let message = format!("no server has the resource template {uri}");
-            return Route::Refuse(RpcError::new(code::INVALID_PARAMS, message));
+            let error = RpcError::new(code::INVALID_PARAMS, message);
+            return Route::NotFound { kind: ListKind::Templates, error };
         };
         (target, "uri")
     } else {

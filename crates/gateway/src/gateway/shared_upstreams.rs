@@ -19,6 +19,7 @@ use super::Shared;
 use super::handshake::server_info;
 use super::session::CLOSE_TIMEOUT;
 use super::upstream::{HostTasks, Identity, Upstreams};
+use crate::handshake::with_apps;
 use crate::view::ViewChoice;
 
 /// The shared connections, opened when they are first needed and closed when they are idle.
@@ -86,7 +87,8 @@ impl SharedUpstreams {
     /// The connections for the host of a request.
     // GW-15
     pub(super) fn lease(self: &Arc<Self>, client: &ModernRequest, audience: &Audience) -> UpstreamLease {
-        let capabilities = forwarded_capabilities(&client.client_capabilities);
+        let declared = &client.client_capabilities;
+        let capabilities = with_apps(forwarded_capabilities(declared), declared);
         let scope = HostScope { principal: audience.principal(), view: audience.view(), via: audience.via() };
         self.lease_for(client.client_info.as_ref(), capabilities, scope)
     }

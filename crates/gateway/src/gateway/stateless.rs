@@ -209,7 +209,9 @@ impl StatelessHosts {
             token: self.calls.token(),
         };
         let host = HostRequest { method, params: sent, client, audience };
-        self.finish(Box::new(RunningCall::spawn(call)), request, &host).await;
+        let request = Arc::new(request);
+        let call = Box::new(RunningCall::spawn(call, &request, &host));
+        self.finish(call, request, &host).await;
     }
 
     /// Goes on with a call that waits for the input which this request brings.
@@ -223,16 +225,18 @@ impl StatelessHosts {
         };
         let resumed = self.parking.resume(&retry, &host, |call| check_arguments(&request, call.snapshot()));
         match resumed {
-            Ok(call) => self.finish(call, request.request, &host).await,
+            Ok(call) => {
+                let request = Arc::new(request.request);
+                call.attach(&request, &host);
+                self.finish(call, request, &host).await;
+            }
             Err(error) => request.request.respond(Err(&error)).await,
         }
     }
 
     /// Responds with the result of a call or with its questions, whichever come first.
-    async fn finish(&self, mut call: Box<RunningCall>, request: OpenRequest, host: &HostRequest) {
-        let request = Arc::new(request);
+    async fn finish(&self, mut call: Box<RunningCall>, request: Arc<OpenRequest>, host: &HostRequest) {
         let snapshot = Arc::clone(call.snapshot());
-        call.attach(&request, host);
         let answer = loop {
             match call.wait(&host.client.client_capabilities).await {
                 CallTurn::Ended(answer) => break answer,

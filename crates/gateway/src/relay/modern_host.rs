@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline::types::method;
-use bowline::{Builder, Client, RpcError, Server};
+use bowline::{Client, ClientBuilder, RpcError, Server};
 use bowline_server::StatelessRequest;
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -164,7 +164,7 @@ fn gateway_of(relay: &Relay) -> Gateway {
 }
 
 /// A client with the settings of a relay.
-pub(super) fn client_builder(relay: &Relay, server: Server) -> Builder {
+pub(super) fn client_builder(relay: &Relay, server: Server) -> ClientBuilder {
     let mut builder = Client::builder(server);
     if let Some(folder) = &relay.records {
         builder = builder.records(folder);

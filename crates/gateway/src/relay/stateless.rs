@@ -73,7 +73,7 @@ impl StatelessRelay {
             pipe: random_pipe_id(),
             relay: relay.clone(),
             reconnect_wait: relay.server.reconnect_wait,
-            timeout: relay.server.timeouts.max,
+            timeout: relay.server.timeouts.total,
             on_reachability,
             stopping: CancellationToken::new(),
             subscriptions: TaskTracker::new(),

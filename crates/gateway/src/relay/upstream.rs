@@ -80,7 +80,7 @@ impl Upstream {
             open_calls: Arc::clone(&open_calls),
             handshake: request.handshake(),
             capabilities: handshake::forwarded_capabilities(host_params),
-            response_timeout: relay.server.timeouts.max,
+            response_timeout: relay.server.timeouts.total,
         };
         let builder = client_builder(relay, relay.server.clone())
             .implementation(host_params.client_info.clone())
@@ -89,11 +89,11 @@ impl Upstream {
             .begin_with(Era::Legacy)
             .via(relay.via.joined(&host_params.via))
             .handler(handler);
-        let client = builder
-            .open()
+        let (client, events) = builder
+            .open_with_events()
             .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
         let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
-        let (queue, reader) = HostQueue::new(client.events());
+        let (queue, reader) = HostQueue::new(events);
         let (mut host_tasks, mut server_tasks) = (JoinSet::new(), JoinSet::new());
         let observer = Arc::clone(&relay.observer);
         host_tasks.spawn(forward::forward_to_host(reader, link.clone(), readiness.clone(), observer));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bowline_server::StoredSession;
-use bowline_store::{SealKey, StoreError, private};
+use bowline_store::{NonceSource, SealKey, StoreError, private};
 
 use super::format::{self, Content, END_OFFSET, Frame, HEADER_LENGTH};
 use super::owner::Owner;
@@ -17,6 +17,7 @@ use super::owner::Owner;
 pub(super) struct SessionFolder {
     folder: PathBuf,
     key: SealKey,
+    nonces: NonceSource,
     owner: Owner,
     /// Files that were used lately, by the name of their session.
     open: HashMap<Box<str>, OpenFile>,
@@ -32,12 +33,13 @@ struct OpenFile {
     last_use: u64,
 }
 
-/// Most files that are kept open.
-const MAX_OPEN_FILES: usize = 64;
+/// Most files that are kept open. To open one takes several times as long as a write, and a process has often no more
+/// than 1,024.
+const MAX_OPEN_FILES: usize = 256;
 /// The length at which the oldest entries of a file are dropped, in bytes.
 const MAX_FILE_LENGTH: u64 = 8 * 1024 * 1024;
 /// More bytes than a frame adds to an entry.
-const MAX_FRAME_OVERHEAD: u64 = 256;
+pub(super) const MAX_FRAME_OVERHEAD: u64 = 256;
 /// How long the file of a session is kept after its end. While a machine sleeps, its sessions are not
 /// renewed, and are wanted again when it wakes up.
 const SWEEP_DELAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -52,12 +54,18 @@ impl SessionFolder {
         private::create_folder(folder).map_err(failed)?;
         let key = SealKey::load_or_create(&folder.join("key"))?;
         let owner = Owner::create(folder.join("owners")).map_err(failed)?;
-        Ok(Self { folder: folder.to_owned(), key, owner, open: HashMap::new(), uses: 0 })
+        let nonces = NonceSource::default();
+        Ok(Self { folder: folder.to_owned(), key, nonces, owner, open: HashMap::new(), uses: 0 })
+    }
+
+    /// The key of the folder.
+    pub(super) fn key(&self) -> &SealKey {
+        &self.key
     }
 
     /// Saves the record of a session, whose file is created if need be.
     pub(super) fn save(&mut self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
-        if let Some(is_written) = self.write(name, Frame::Record(record)).transpose() {
+        if let Some(is_written) = self.write(name, [Frame::Record(record)]).transpose() {
             return is_written.and_then(|()| self.touch(name, lifetime));
         }
         self.repair()?;
@@ -65,17 +73,21 @@ impl SessionFolder {
         self.create(name, &content, record)
     }
 
-    /// Appends an entry to the journal of a session that has a record.
-    pub(super) fn append(&mut self, name: &str, entry: &[u8]) -> Result<(), StoreError> {
-        let written = self.write(name, Frame::Entry(entry))?;
+    /// Appends entries to the journal of a session that has a record, with one write. If it fails, none of them is
+    /// there.
+    pub(super) fn append<'a>(
+        &mut self,
+        name: &str,
+        entries: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(), StoreError> {
+        let written = self.write(name, entries.into_iter().map(Frame::Entry))?;
         written.ok_or_else(|| StoreError::Unavailable("the session has no file".to_owned()))
     }
 
-    /// Whether an entry of this length can be appended to the journal of a session with one write to a
-    /// file that is open.
-    pub(super) fn is_ready_for(&self, name: &str, length: usize) -> bool {
-        let room = |open: &OpenFile| MAX_FILE_LENGTH.saturating_sub(open.length);
-        self.open.get(name).is_some_and(|open| length as u64 + MAX_FRAME_OVERHEAD < room(open))
+    /// How many bytes of entries can be appended to the journal of a session with one write to a file that is open,
+    /// if each of them is as much longer as [`MAX_FRAME_OVERHEAD`] says. `None` if the file is not open.
+    pub(super) fn room(&self, name: &str) -> Option<u64> {
+        self.open.get(name).map(|open| MAX_FILE_LENGTH.saturating_sub(open.length))
     }
 
     /// Lets the lifetime of a session begin anew.
@@ -124,7 +136,7 @@ impl SessionFolder {
             cut.and_then(|file| file.set_len(content.length as u64)).map_err(failed)?;
         }
         self.open.remove(name);
-        self.write(name, Frame::Owner(self.owner.id))?;
+        self.write(name, [Frame::Owner(self.owner.id)])?;
         Ok(Some(StoredSession { record, journal: content.entries }))
     }
 
@@ -159,18 +171,27 @@ impl SessionFolder {
         self.folder.join(name)
     }
 
-    /// Appends a frame. `None` if the session has no file.
-    fn write(&mut self, name: &str, frame: Frame<'_>) -> Result<Option<()>, StoreError> {
+    /// Appends frames with one write. `None` if the session has no file.
+    fn write<'a>(
+        &mut self,
+        name: &str,
+        frames: impl IntoIterator<Item = Frame<'a>>,
+    ) -> Result<Option<()>, StoreError> {
         let mut bytes = Vec::new();
-        format::push_frame(&mut bytes, frame, &self.key, name)?;
-        let path = self.path(name);
-        let Some(open) = self.open_file(name).map_err(|error| failure(&path, &error))? else {
-            return Ok(None);
+        let sealed_for = format::seal_name(name);
+        for frame in frames {
+            format::push_frame(&mut bytes, frame, (&self.key, &mut self.nonces), &sealed_for)?;
+        }
+        let opened = self.open_file(name);
+        let open = match opened {
+            Ok(Some(open)) => open,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(failure(&self.path(name), &error)),
         };
         if let Err(error) = open.file.write_all(&bytes) {
             // What follows half a frame could not be read.
             let _ = open.file.set_len(open.length);
-            return Err(failure(&path, &error));
+            return Err(failure(&self.path(name), &error));
         }
         open.length += bytes.len() as u64;
         if open.length > MAX_FILE_LENGTH && self.owner.is_exclusive() {
@@ -230,8 +251,9 @@ impl SessionFolder {
     fn create(&mut self, name: &str, content: &Content, record: &[u8]) -> Result<(), StoreError> {
         let mut bytes = format::header(content.ends);
         let entries = content.entries.iter().map(|entry| Frame::Entry(entry));
+        let sealed_for = format::seal_name(name);
         for frame in [Frame::Owner(self.owner.id), Frame::Record(record)].into_iter().chain(entries) {
-            format::push_frame(&mut bytes, frame, &self.key, name)?;
+            format::push_frame(&mut bytes, frame, (&self.key, &mut self.nonces), &sealed_for)?;
         }
         self.open.remove(name);
         let path = self.path(name);
@@ -245,7 +267,8 @@ impl SessionFolder {
         self.owner.repair().map_err(failed)?;
         if !self.folder.join("key").exists() {
             tracing::warn!("the key of the recorded sessions was removed; they are recorded anew");
-            self.key = SealKey::load_or_create(&self.folder.join("key"))?;
+            // The ids that hosts have are of this key.
+            self.key = self.key.load_or_save(&self.folder.join("key"))?;
             self.open.clear();
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline_store::{Key, SealKey, StoreError};
+use bowline_store::{Key, NonceSource, SealKey, StoreError};
 
 use super::owner::OwnerId;
 
@@ -57,27 +57,35 @@ pub(super) fn read_header(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*ends))
 }
 
-/// Encrypts a frame for the file of this name.
+/// Encrypts a frame for the file of this name, and appends it.
 pub(super) fn push_frame(
     file: &mut Vec<u8>,
     frame: Frame<'_>,
-    key: &SealKey,
-    name: &str,
+    (key, nonces): (&SealKey, &mut NonceSource),
+    name: &Key,
 ) -> Result<(), StoreError> {
     let (kind, bytes) = match &frame {
         Frame::Owner(owner) => (b'o', &owner.0[..]),
         Frame::Record(record) => (b'r', *record),
         Frame::Entry(entry) => (b'e', *entry),
     };
-    let mut plain = Vec::with_capacity(1 + bytes.len());
-    plain.push(kind);
-    plain.extend_from_slice(bytes);
-    let sealed = key.seal(&seal_name(name), &plain)?;
-    let length = u32::try_from(sealed.len())
-        .map_err(|_| StoreError::Unusable("the message is too long to be recorded".to_owned()))?;
-    file.extend_from_slice(&length.to_le_bytes());
-    file.extend_from_slice(&sealed);
-    Ok(())
+    let begin = file.len();
+    file.extend_from_slice(&[0; size_of::<u32>()]);
+    let sealed = key.seal_onto(file, nonces, name, &[&[kind], bytes]);
+    let length = sealed.and_then(|length| {
+        u32::try_from(length)
+            .map_err(|_| StoreError::Unusable("the message is too long to be recorded".to_owned()))
+    });
+    match length {
+        Ok(length) => {
+            file[begin..begin + size_of::<u32>()].copy_from_slice(&length.to_le_bytes());
+            Ok(())
+        }
+        Err(error) => {
+            file.truncate(begin);
+            Err(error)
+        }
+    }
 }
 
 /// Reads a file, up to the first frame that is damaged. `None` if it is no file of a session.
@@ -107,7 +115,7 @@ fn split_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
 }
 
 /// What the frames of a file are bound to, so that those of another one are none.
-fn seal_name(name: &str) -> Key {
+pub(super) fn seal_name(name: &str) -> Key {
     Key::new("session file", name)
 }
 
@@ -124,9 +132,9 @@ mod tests {
     }
 
     fn file(frames: &[Frame<'_>]) -> Vec<u8> {
-        let mut file = header(42);
+        let (mut file, mut nonces) = (header(42), NonceSource::default());
         for frame in frames {
-            push_frame(&mut file, *frame, &key(), "a").unwrap();
+            push_frame(&mut file, *frame, (&key(), &mut nonces), &seal_name("a")).unwrap();
         }
         file
     }

@@ -179,7 +179,7 @@ async fn the_newest_entry_is_kept_though_it_is_large() {
 async fn the_number_of_open_files_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(folder.path()).unwrap();
-    let names: Vec<_> = (0..200).map(|number| format!("{number:04x}")).collect();
+    let names: Vec<_> = (0..400).map(|number| format!("{number:04x}")).collect();
     for turn in ["a", "b"] {
         for name in &names {
             if turn == "a" {
@@ -242,6 +242,21 @@ fn something_else_in_place_of_the_key_is_an_error() {
         fs::write(folder.path().join("key"), content).unwrap();
         assert!(matches!(SessionFiles::open(folder.path()), Err(StoreError::Unusable(_))));
     }
+}
+
+/// The ids of sessions are of the key of their folder, and so are those that hosts already have.
+#[test]
+fn se_08_a_folder_keeps_the_key_of_its_ids() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let open = |folder: &tempfile::TempDir| SessionFolder::open(folder.path()).unwrap();
+    let key_of_ids = |folder: &SessionFolder| *folder.key().derive("ids of sessions");
+    let mut first = open(&folder);
+    let key = key_of_ids(&first);
+    assert_eq!(key_of_ids(&open(&folder)), key, "after a restart, and in other processes");
+    assert_ne!(key_of_ids(&open(&other)), key);
+    fs::remove_file(folder.path().join("key")).unwrap();
+    first.save(NAME, b"record", LIFETIME).unwrap();
+    assert_eq!(key_of_ids(&open(&folder)), key, "also if somebody has cleaned up meanwhile");
 }
 
 /// Somebody may clean up while the files are in use.

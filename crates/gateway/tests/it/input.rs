@@ -78,11 +78,13 @@ async fn bm_01_a_batch_is_taken_apart() {
 }
 
 #[tokio::test]
-async fn a_second_request_with_an_open_id_is_ignored() {
+async fn a_second_request_with_an_open_id_is_refused_without_an_id() {
     let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
     let mut host = TestHost::connect(&server).await;
     host.send_request(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 200}})).await;
     host.send_request(1, "tools/call", json!({"name": "echo", "arguments": {"wrong": 1}})).await;
+    let refusal = json!({"code": -32600, "message": "a request with this id is under way"});
+    assert_eq!(host.next_message().await, json!({"jsonrpc": "2.0", "error": refusal}));
     assert!(!result_text(&host.response(1).await).contains("wrong"));
     assert!(host.is_silent().await);
     assert_eq!(server.executions("echo"), 0);

@@ -91,7 +91,7 @@ async fn a_process_is_ended_with_the_host() {
     let mut host = TestHost::start(Relay::new(reached));
     host.initialize(json!({})).await;
     host.close().await;
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
     assert_eq!(server.processes().len(), 1);
 }
 

@@ -1,12 +1,13 @@
 //! Reads how hosts write logins into our keys of `auth`.
 
-use bowline_config::tree::Value;
+use bowline_config::tree::{Key, Node, Value};
 use bowline_settings::EntryValue;
 
-use super::fields::{boolean, number, text, texts};
+use super::fields::{boolean, get, number, text, texts};
 use super::findings::Findings;
 use super::placeholder::Translator;
-use super::server_entry::Login;
+use super::server_entry::{Login, ServerEntry, Target};
+use crate::host::Host;
 
 /// The keys of `auth` that were found so far.
 #[derive(Default)]
@@ -117,6 +118,59 @@ impl LoginKeys {
             self.keys.retain(|(key, _)| *key != "redirect_port");
         }
         Login::Keys(self.keys)
+    }
+}
+
+/// Where the browser is redirected to after a login, if a file says that for all of its servers.
+#[derive(Default)]
+pub(super) struct SharedRedirect {
+    key: Option<(&'static str, EntryValue)>,
+    note: Option<String>,
+}
+
+/// Reads where Codex has the browser redirected to after any login.
+pub(super) fn shared_redirect(host: Host, root: &[(Key, Node)]) -> SharedRedirect {
+    let mut login = LoginKeys::default();
+    let mut shared = SharedRedirect::default();
+    if host != Host::Codex {
+        return shared;
+    }
+    match get(root, "mcp_oauth_callback_url").and_then(text) {
+        Some(url) if is_usable_redirect(&url) => login.set_text("redirect_uri", url),
+        Some(_) => {
+            shared.note = Some(
+                "`mcp_oauth_callback_url` is not used: it is neither https nor on this machine".to_owned(),
+            );
+        }
+        None => get(root, "mcp_oauth_callback_port").into_iter().for_each(|port| login.set_port(port)),
+    }
+    shared.key = login.keys.pop();
+    shared
+}
+
+/// Whether our configuration accepts an address, which has no placeholders in it.
+fn is_usable_redirect(url: &str) -> bool {
+    let is_here = url.strip_prefix("http://").is_some_and(|rest| {
+        ["127.0.0.1", "localhost", "[::1]"].iter().any(|host| {
+            rest.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+        })
+    });
+    (is_here || url.starts_with("https://")) && !url.contains(['{', '$'])
+}
+
+impl ServerEntry {
+    /// Sets where the browser is redirected to after a login, if there is one at this server and the entry
+    /// does not say it. Returns a note if that cannot be done.
+    pub(super) fn add_redirect(&mut self, shared: &SharedRedirect) -> Option<String> {
+        let Target::Endpoint(endpoint) = &mut self.target else { return None };
+        let has_token = endpoint.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let Login::Keys(keys) = &mut endpoint.auth else { return None };
+        let is_set = keys.iter().any(|(key, _)| matches!(*key, "redirect_uri" | "redirect_port"));
+        if has_token || is_set || endpoint.headers_command.is_some() {
+            return None;
+        }
+        keys.extend(shared.key.clone());
+        shared.note.clone()
     }
 }
 

@@ -119,6 +119,14 @@ impl Translator<'_> {
             {
                 return Some(vec![Piece::Literal(project.display().to_string())]);
             }
+            if name == "CLAUDE_PLUGIN_ROOT" && self.host == Host::ClaudeCode {
+                found.note(
+                    "`${CLAUDE_PLUGIN_ROOT}` is the folder of this version of the plugin: import it again after an \
+                     update"
+                        .to_owned(),
+                );
+                return Some(vec![Piece::Literal(self.plugin_folder().display().to_string())]);
+            }
             if is_variable_name(name) {
                 if default.is_some_and(|default| default.contains('{')) {
                     found.leave_out(format!("the default of `{name}` has a placeholder in it"));
@@ -132,6 +140,15 @@ impl Translator<'_> {
             found.note(format!("`${{{shown}}}` stays as it is written, as {} does", self.host.name()));
         }
         None
+    }
+
+    /// The folder of the plugin of Claude Code that the file belongs to: `.mcp.json` is in it, and `plugin.json` in its
+    /// folder `.claude-plugin`.
+    fn plugin_folder(&self) -> &Path {
+        match self.folder.parent() {
+            Some(parent) if self.folder.ends_with(".claude-plugin") => parent,
+            _ => self.folder,
+        }
     }
 
     fn fill_editor_variable(&self, body: &str, found: &mut Findings) -> Option<Vec<Piece>> {
@@ -289,6 +306,8 @@ mod tests {
             (Host::ClaudeCode, "Bearer ${A}", "Bearer ${A}"),
             (Host::ClaudeCode, "${A:-d e}", "${A:-d e}"),
             (Host::ClaudeCode, "${CLAUDE_PROJECT_DIR:-.}/x", "/work/p/x"),
+            (Host::ClaudeCode, "${CLAUDE_PLUGIN_ROOT}/x", "/etc/host/x"),
+            (Host::CopilotCli, "${CLAUDE_PLUGIN_ROOT}/x", "${CLAUDE_PLUGIN_ROOT}/x"),
             (Host::ClaudeCode, "$A {env:", "LEFT OUT"),
             (Host::ClaudeCode, "${A-b}", "$${A-b}"),
             (Host::ClaudeDesktop, "${A} $A", "$${A} $A"),
@@ -318,6 +337,17 @@ mod tests {
             let found = translate(host, text).unwrap_or_else(|_| "LEFT OUT".to_owned());
             assert_eq!(found, expected, "{} {text}", host.id());
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_plugin_is_the_folder_above_its_manifest() {
+        let folder = Path::new("/plugins/docs/.claude-plugin");
+        let translator = Translator { host: Host::ClaudeCode, folder, project: None, inputs: &[] };
+        let mut found = Findings::default();
+        assert_eq!(translator.translate("${CLAUDE_PLUGIN_ROOT}/s", &mut found), "/plugins/docs/s");
+        let note = "`${CLAUDE_PLUGIN_ROOT}` is the folder of this version of the plugin: import it again after an update";
+        assert_eq!(found.notes, [note]);
     }
 
     #[test]

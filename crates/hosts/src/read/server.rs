@@ -7,11 +7,12 @@ use bowline_config::{is_reserved_header, split_plain_command};
 use bowline_settings::EntryValue;
 
 use super::auth::LoginKeys;
-use super::fields::{boolean, has, into_table, number, pairs, take, text, texts};
+use super::fields::{boolean, get, has, into_table, pairs, take, text, texts};
 use super::findings::Findings;
 use super::placeholder::{Piece, Translator, is_variable_name, join, variable};
 use super::relay_command::{CommandKind, classify_command, read_relay};
 use super::server_entry::{EndpointEntry, HeadersProgram, ProgramEntry, ServerEntry, Target};
+use super::times::{read_opencode_times, set_time};
 use crate::host::Host;
 
 /// An entry as it is written, before it is known whether it is started or reached.
@@ -182,13 +183,9 @@ fn read_settings(
         "timeout" => {
             let counts_seconds = matches!(host, Host::Goose | Host::Hermes | Host::Zed | Host::Codex);
             let unit = if counts_seconds { 1000.0 } else { 1.0 };
-            let Value::Table(fields) = value else {
-                set_time(entry, "timeout", value, unit, found);
-                return true;
-            };
-            for (key, node) in fields {
-                let own = if key.name == "startup" { "connect_timeout" } else { "timeout" };
-                set_time(entry, own, &node.value, unit, found);
+            match value {
+                Value::Table(times) if host == Host::Opencode => read_opencode_times(entry, times, found),
+                _ => set_time(entry, "timeout", value, unit, found),
             }
         }
         "tool_timeout_sec" => set_time(entry, "timeout", value, 1000.0, found),
@@ -235,6 +232,14 @@ fn read_settings(
                 entry.flags.push(("sampling", EntryValue::Text("deny".to_owned())));
             }
         }
+        "elicitation" => {
+            if let Value::Table(fields) = value
+                && get(fields, "enabled").and_then(boolean) == Some(false)
+            {
+                let host = host.name();
+                found.note(format!("{host} does not let it ask you anything, and bowline does"));
+            }
+        }
         "sandboxEnabled" | "sandbox" => {
             if boolean(value) != Some(false) {
                 found.note(format!("{} runs it in a sandbox, and bowline does not", host.name()));
@@ -251,28 +256,41 @@ fn turn_off(entry: &mut ServerEntry, key: &'static str, value: &Value) {
     }
 }
 
-/// Sets a length of time that a host counts in units of this many milliseconds.
-fn set_time(entry: &mut ServerEntry, key: &'static str, value: &Value, unit: f64, found: &mut Findings) {
-    let millis = number(value).map(|number| (number * unit).round());
-    let Some(millis) = millis.filter(|millis| *millis >= 1.0) else {
-        // Many hosts take zero for their default, or for no limit at all.
-        if number(value) != Some(0.0) {
-            found.note(format!("its `{key}` cannot be read"));
+/// The times that a file sets for all of its servers. What cannot be read is left out, as its host does.
+pub(super) fn shared_times(host: Host, root: &[(Key, Node)]) -> Vec<(&'static str, String)> {
+    let mut shared = ServerEntry::new(Target::Program(ProgramEntry::default()));
+    let mut found = Findings::default();
+    let mut read = |value| read_settings("timeout", value, &mut shared, host, &mut found);
+    match host {
+        Host::Opencode => {
+            if let Some(Value::Table(mcp)) = get(root, "mcp")
+                && let Some(times) = get(mcp, "timeout")
+                // A server may have this name.
+                && matches!(times, Value::Table(fields) if !has(fields, "type"))
+            {
+                read(times);
+            }
         }
-        return;
-    };
-    let millis = if millis > MAX_MILLIS {
-        found.note(format!("its `{key}` is limited to 24 hours"));
-        MAX_MILLIS
-    } else {
-        millis
-    };
-    let time = if millis % 1000.0 == 0.0 { format!("{}s", millis / 1000.0) } else { format!("{millis}ms") };
-    entry.times.retain(|(known, _)| *known != key);
-    entry.times.push((key, time));
+        Host::Zed => {
+            if let Some(seconds) = get(root, "context_server_timeout") {
+                read(seconds);
+            }
+        }
+        _ => {}
+    }
+    shared.times
 }
 
 impl ServerEntry {
+    /// Adds the times that the file sets for all servers and this entry does not.
+    pub(super) fn add_times(&mut self, shared: &[(&'static str, String)]) {
+        for (key, time) in shared {
+            if !self.times.iter().any(|(known, _)| known == key) {
+                self.times.push((key, time.clone()));
+            }
+        }
+    }
+
     /// Sets how the server is reached. Returns tools that are hidden by the way it was reached before.
     fn target_from(
         &mut self,
@@ -517,11 +535,8 @@ fn squeeze(word: &str) -> String {
     word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// A day, which is the longest time that an entry may have.
-const MAX_MILLIS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
-
 /// Keys that concern the host alone.
-const IGNORED_KEYS: [&str; 34] = [
+const IGNORED_KEYS: [&str; 33] = [
     "name",
     "description",
     "alwaysLoad",
@@ -546,7 +561,6 @@ const IGNORED_KEYS: [&str; 34] = [
     "experimental_environment",
     "skip_preflight",
     "max_lifetime_seconds",
-    "elicitation",
     "isActive",
     "icon",
     "iconUrl",

@@ -149,7 +149,7 @@ impl ServerEntry {
     }
 
     /// Returns whether a value of the entry is read from a file.
-    pub(crate) fn reads_files(&self) -> bool {
+    pub fn reads_files(&self) -> bool {
         self.keys().iter().any(|(_, value)| names_file(value))
     }
 

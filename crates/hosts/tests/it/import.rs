@@ -55,6 +55,41 @@ fn a_server_that_two_hosts_have_is_added_once() {
     assert_eq!(planned[2].reason, "`a` of Cursor differs, so this one is `a-gemini`");
 }
 
+/// The port that Codex has for all logins makes no other server of one that has no client registered with it.
+#[test]
+fn the_port_of_logins_makes_no_other_server() {
+    let with_login = |login: &str| format!(r#"{{"mcpServers": {{"a": {{"url": "https://h/mcp"{login}}}}}}}"#);
+    let codex =
+        |more: &str| format!("mcp_oauth_callback_port = 5\n[mcp_servers.a]\nurl = 'https://h/mcp'\n{more}");
+    let mut all = found(Host::Cursor, &with_login(""));
+    all.extend(found(Host::Codex, &codex("")));
+    assert_eq!(actions(&plan(all, "", false)), [(ImportAction::Add, "a"), (ImportAction::Same, "a")]);
+    let mut all = found(Host::Cursor, &with_login(r#", "auth": {"CLIENT_ID": "c"}"#));
+    all.extend(found(Host::Codex, &codex("oauth.client_id = 'c'")));
+    assert_eq!(actions(&plan(all, "", false)), [(ImportAction::Add, "a"), (ImportAction::Add, "a-codex")]);
+}
+
+/// The two may be for two accounts, so that both are added; the person decides.
+#[test]
+fn the_same_program_with_other_variables_is_named() {
+    let with = |variable: &str| {
+        one("s").replace("\"args\"", &format!("\"env\": {{\"A\": \"{variable}\"}}, \"args\""))
+    };
+    let mut all = found(Host::Cursor, &with("1"));
+    all.extend(found(Host::GeminiCli, &with("2")));
+    all.extend(found(Host::Windsurf, &with("3").replace("\"x\"", "\"y\"")));
+    let planned = plan(all, "", false);
+    let expected =
+        [(ImportAction::Add, "a"), (ImportAction::Add, "a-gemini"), (ImportAction::Add, "a-windsurf")];
+    assert_eq!(actions(&planned), expected);
+    assert_eq!(
+        planned[1].reason,
+        "`a` of Cursor is the same program with other variables, so this one is `a-gemini` and its tools are there twice; \
+         `bowline disable a-gemini` leaves them once"
+    );
+    assert_eq!(planned[2].reason, "`a` of Cursor differs, so this one is `a-windsurf`");
+}
+
 #[test]
 fn a_server_that_one_host_uses_is_enabled() {
     let mut all = found(Host::Cursor, &one("s").replace("\"args\"", "\"disabled\": true, \"args\""));

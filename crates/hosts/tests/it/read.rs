@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bowline_hosts::{FileFormat, FileOrigin, Host, HostServerContent, ServerEntry, read_servers};
+use bowline_hosts::{
+    ClaudeSettings, FileFormat, FileOrigin, Host, HostServerContent, ServerEntry, read_servers,
+    read_servers_with,
+};
 use bowline_settings::ConfigEditor;
 use proptest::prelude::*;
 
@@ -80,6 +83,188 @@ disabled_tools = [\"delete*\", \"drop\"]
 
 "
     );
+}
+
+/// Times for all servers of a file; an entry's own count first.
+#[test]
+fn times_for_all_servers_are_taken_over() {
+    let opencode = r#"{"mcp": {"timeout": {"startup": 1500, "request": 40000}, "servers": {
+        "a": {"type": "local", "command": ["a"]},
+        "b": {"type": "local", "command": ["b"], "timeout": {"request": 9000}}}}}"#;
+    let expected = "\
+[servers.a]
+command = \"a\"
+connect_timeout = \"1500ms\"
+timeout = \"40s\"
+# a
+
+[servers.b]
+command = \"b\"
+timeout = \"9s\"
+connect_timeout = \"1500ms\"
+# b
+
+";
+    assert_eq!(read(Host::Opencode, None, opencode), expected);
+    let zed = r#"{"context_server_timeout": 90, "context_servers": {
+        "a": {"command": "a"}, "b": {"command": "b", "timeout": 5}}}"#;
+    let expected = "\
+[servers.a]
+command = \"a\"
+timeout = \"90s\"
+# a
+
+[servers.b]
+command = \"b\"
+timeout = \"5s\"
+# b
+
+";
+    assert_eq!(read(Host::Zed, None, zed), expected);
+    // A server that is called like the setting.
+    let named = r#"{"mcp": {"timeout": {"type": "local", "command": ["a"], "timeout": 7000}}}"#;
+    let expected = "[servers.timeout]\ncommand = \"a\"\ntimeout = \"7s\"\n# a\n\n";
+    assert_eq!(read(Host::Opencode, None, named), expected);
+}
+
+/// Codex has browsers redirected to one port for all servers.
+#[test]
+fn the_redirect_for_all_servers_of_codex_is_taken_over() {
+    let servers = r#"
+[mcp_servers.plain]
+url = "https://a/mcp"
+[mcp_servers.own]
+url = "https://b/mcp"
+oauth.callback_port = 1
+[mcp_servers.token]
+url = "https://c/mcp"
+bearer_token_env_var = "T"
+[mcp_servers.program]
+command = "d"
+"#;
+    let auths = |setting: &str| {
+        let shown = read(Host::Codex, None, &format!("{setting}\n{servers}"));
+        let lines = shown.lines().filter(|line| line.starts_with("auth") || line.starts_with("# note"));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let own = "auth = { redirect_port = 1 }";
+    assert_eq!(auths("mcp_oauth_callback_port = 5555"), ["auth = { redirect_port = 5555 }", own]);
+    let address = "mcp_oauth_callback_url = 'https://me.example/cb'\nmcp_oauth_callback_port = 5555";
+    assert_eq!(auths(address), ["auth = { redirect_uri = \"https://me.example/cb\" }", own]);
+    for strange in ["http://devbox/cb", "http://localhost.example/cb", "cursor://x", "https://${A}/"] {
+        let note = "# note: `mcp_oauth_callback_url` is not used: it is neither https nor on this machine";
+        assert_eq!(auths(&format!("mcp_oauth_callback_url = '{strange}'")), [note, own], "{strange}");
+    }
+    assert_eq!(auths("mcp_oauth_callback_port = 'x'"), [own]);
+    assert_eq!(
+        read(
+            Host::Cursor,
+            None,
+            r#"{"mcp_oauth_callback_port": 5, "mcpServers": {"a": {"url": "https://h/"}}}"#
+        ),
+        "[servers.a]\nurl = \"https://h/\"\n# https://h/\n\n"
+    );
+}
+
+/// Servers of `.mcp.json` that a person has rejected, and those that an administrator forbids.
+#[test]
+fn servers_that_claude_code_has_switched_off_are_disabled() {
+    let (project, path) = (Path::new("/p"), Path::new("/x"));
+    let mut settings = ClaudeSettings::default();
+    let state = r#"{"projects": {
+        "/p": {"disabledMcpjsonServers": ["rejected", 7], "disabledMcpServers": ["off"], "enabledMcpjsonServers": ["rejected", "used"]},
+        "/q": {"disabledMcpjsonServers": ["used"]}}}"#;
+    settings.add_project_state(project, path, state).unwrap();
+    let file = r#"{"enableAllProjectMcpServers": true, "disabledMcpjsonServers": ["local"], "deniedMcpServers": [
+        {"serverName": "denied"}, {"serverCommand": ["npx", "-y", "bad"]}, {"serverUrl": "https://*.bad/*"}, "used", {}]} // kept by hand"#;
+    settings.add_settings(path, file).unwrap();
+    let text = r#"{"mcpServers": {
+        "used": {"command": "npx", "args": ["-y", "good"]},
+        "rejected": {"command": "a"}, "local": {"command": "a"}, "off": {"command": "a"}, "denied": {"command": "a"},
+        "command": {"command": "npx", "args": ["-y", "bad"]},
+        "url": {"type": "http", "url": "https://a.bad/mcp"}}}"#;
+    let switched = |host, project| {
+        let servers = read_servers_with(host, FileOrigin { path, project }, &settings, text).unwrap();
+        let state = |server: bowline_hosts::HostServer| {
+            let HostServerContent::Server { entry, .. } = server.content else { panic!("{}", server.name) };
+            (server.name, entry.is_enabled(), server.notes)
+        };
+        servers.into_iter().map(state).collect::<Vec<_>>()
+    };
+    let line = |name: &str, key: Option<&str>| {
+        let note = key.map(|key| format!("Claude Code has it switched off (`{key}`)"));
+        (name.to_owned(), key.is_none(), note.into_iter().collect::<Vec<_>>())
+    };
+    let denied = Some("deniedMcpServers");
+    let expected = [
+        line("used", None),
+        line("rejected", Some("disabledMcpjsonServers")),
+        line("local", Some("disabledMcpjsonServers")),
+        line("off", Some("disabledMcpServers")),
+        line("denied", denied),
+        line("command", denied),
+        line("url", denied),
+    ];
+    assert_eq!(switched(Host::ClaudeCode, Some(project)), expected);
+    // The choices about `.mcp.json` are not about servers of the user.
+    let names = |servers: Vec<(String, bool, Vec<String>)>| {
+        servers
+            .into_iter()
+            .filter(|(_, is_enabled, _)| !is_enabled)
+            .map(|(name, ..)| name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(switched(Host::ClaudeCode, None)), ["denied", "command", "url"]);
+    assert_eq!(names(switched(Host::Cursor, Some(project))), [""; 0]);
+}
+
+/// What a person switched off in one project, beside the servers of that project.
+#[test]
+fn local_servers_that_claude_code_has_switched_off_are_disabled() {
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "projects": {"/p": {
+        "mcpServers": {"a": {"command": "b"}, "b": {"command": "c"}}, "disabledMcpServers": ["a"], "disabledMcpjsonServers": ["b"]}}}"#;
+    assert_eq!(
+        read(Host::ClaudeCode, None, text),
+        "\
+[servers.a]
+command = \"a\"
+# a
+
+[servers.a]
+command = \"b\"
+cwd = \"/p\"
+enabled = false
+# b (in /p) for /p
+# note: Claude Code has it switched off (`disabledMcpServers`)
+
+[servers.b]
+command = \"c\"
+cwd = \"/p\"
+# c (in /p) for /p
+
+"
+    );
+}
+
+/// opencode has whole numbers of milliseconds under two keys, for a server or for all of them.
+#[test]
+fn only_the_times_that_opencode_documents_are_read() {
+    let of_all = |times: &str| {
+        let text = r#"{"mcp": {"timeout": TIMES, "servers": {"a": {"type": "local", "command": ["a"]}}}}"#;
+        read(Host::Opencode, None, &text.replace("TIMES", times))
+    };
+    let untimed = "[servers.a]\ncommand = \"a\"\n";
+    for strange in [r#"{"x": "12"}"#, r#"{"x": 12}"#, r#"{"request": "12"}"#, "12", r#""12""#, "[12]", "{}"] {
+        assert_eq!(of_all(strange), format!("{untimed}# a\n\n"), "{strange}");
+    }
+    assert_eq!(of_all(r#"{"request": 12, "x": 13}"#), format!("{untimed}timeout = \"12ms\"\n# a\n\n"));
+    let own = |times: &str| {
+        let text = r#"{"mcp": {"a": {"type": "local", "command": ["a"], "timeout": TIMES}}}"#;
+        read(Host::Opencode, None, &text.replace("TIMES", times))
+    };
+    assert_eq!(own("12"), format!("{untimed}timeout = \"12ms\"\n# a\n\n"));
+    let unread = format!("{untimed}# a\n# note: its `timeout.x` cannot be read\n\n");
+    assert_eq!(own(r#"{"x": "12"}"#), unread);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! [`parse`]: turns what a person typed into the JSON value of a field.
+//! [`parse_field`]: turns what a person typed into the JSON value of a field.
 
 use super::check_field;
 use crate::wire::Json;
@@ -11,7 +11,7 @@ use crate::wire::view::{ChoiceOption, Field, FieldKind};
 /// A choice can be named by its value, its title or its number, and several are separated by
 /// commas. The result always holds the value.
 // EL-05
-pub fn parse(field: &Field, typed: &str) -> Result<Json, String> {
+pub fn parse_field(field: &Field, typed: &str) -> Result<Json, String> {
     let value = match &field.kind {
         FieldKind::Text { format, .. } => parse_text(format.as_deref(), typed),
         FieldKind::Number { integer, .. } => parse_number(typed.trim(), *integer)?,

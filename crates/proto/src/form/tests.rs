@@ -25,7 +25,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
 
 /// Parses what a person types into the JSON that is sent.
 fn typed(schema: &Value, text: &str) -> Result<Value, String> {
-    parse(&field(schema), text).map(|json| json.decode().unwrap())
+    parse_field(&field(schema), text).map(|json| json.decode().unwrap())
 }
 
 /// EL-07: all errors are reported, by field.
@@ -40,7 +40,7 @@ fn el_07_what_does_not_fit_is_named() {
         &json!(["age", "name"]),
     );
     let errors = |content: Value| -> Vec<String> {
-        let checked = check(&form, &Json::encode(&content).unwrap());
+        let checked = check_form(&form, &Json::encode(&content).unwrap());
         checked.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     };
     assert_eq!(errors(json!({ "age": 18, "name": "Ada" })), [""; 0]);
@@ -282,7 +282,7 @@ fn el_06_untouched_defaults_are_sent() {
     let expected =
         json!({ "city": "Rome", "days": 3, "rate": 0.5, "rain": false, "kind": "b", "tags": ["y"] });
     assert_eq!(all, expected);
-    assert!(check(&form, &fill_defaults(&form, &Json::empty_object())).is_ok());
+    assert!(check_form(&form, &fill_defaults(&form, &Json::empty_object())).is_ok());
     assert_eq!(fill_defaults(&form, &Json::parse("[1]").unwrap()).as_str(), "[1]");
 }
 
@@ -306,13 +306,13 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// A value that `parse` accepts passes `check`, for any schema and any input.
+    /// A value that `parse_field` accepts passes `check_form`, for any schema and any input.
     #[test]
     fn what_is_parsed_fits(schema in any_schema(), text in "[a-c1-3., -]{0,6}|\\PC{0,20}") {
         let form = form(&json!({ "f": schema }), &json!(["f"]));
-        if let Ok(value) = parse(&form.fields[0], &text) {
+        if let Ok(value) = parse_field(&form.fields[0], &text) {
             let content = Json::encode(&json!({ "f": value })).unwrap();
-            prop_assert_eq!(check(&form, &content), Ok(()));
+            prop_assert_eq!(check_form(&form, &content), Ok(()));
         }
     }
 
@@ -320,7 +320,7 @@ proptest! {
     #[test]
     fn whole_numbers_are_exact(number in any::<i64>()) {
         let typed = number.to_string();
-        let value = parse(&field(&json!({ "type": "integer" })), &typed).unwrap();
+        let value = parse_field(&field(&json!({ "type": "integer" })), &typed).unwrap();
         prop_assert_eq!(value.as_str(), typed);
     }
 

@@ -15,13 +15,13 @@ pub struct CallOwners<H> {
     open: BTreeMap<CallKey, H>,
     /// Hosts with a call that has ended, and until when the server may still speak of it.
     ended: HashMap<H, Instant>,
-    lingering: Lingering,
+    grace: GracePeriods,
     last_key: u64,
 }
 
 /// How long a server may still speak of a call that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Lingering {
+pub struct GracePeriods {
     /// If it has responded. What it said before its response may be handled after it.
     pub answered: Duration,
     /// If it has not: a cancellation is a request, which servers may ignore.
@@ -59,8 +59,8 @@ pub enum Owner<H> {
 
 impl<H: Copy + Ord + Hash> CallOwners<H> {
     /// Begins without hosts.
-    pub fn new(lingering: Lingering) -> Self {
-        Self { hosts: BTreeSet::new(), open: BTreeMap::new(), ended: HashMap::new(), lingering, last_key: 0 }
+    pub fn new(grace: GracePeriods) -> Self {
+        Self { hosts: BTreeSet::new(), open: BTreeMap::new(), ended: HashMap::new(), grace, last_key: 0 }
     }
 
     /// Adds a host.
@@ -87,8 +87,8 @@ impl<H: Copy + Ord + Hash> CallOwners<H> {
         let Some(host) = self.open.remove(&call) else { return };
         let until = now
             + match end {
-                CallEnd::Answered => self.lingering.answered,
-                CallEnd::Abandoned => self.lingering.abandoned,
+                CallEnd::Answered => self.grace.answered,
+                CallEnd::Abandoned => self.grace.abandoned,
             };
         self.ended.retain(|_, until| *until > now);
         let latest = self.ended.entry(host).or_insert(until);

@@ -9,6 +9,8 @@ use super::{Json, object};
 /// The id of a request, as its sender wrote it.
 ///
 /// A response must echo value and JSON type, so anything but a plain integer is kept as text.
+///
+/// Complete: JSON-RPC allows strings and numbers, and the text holds every one of them.
 // BM-03
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Id {

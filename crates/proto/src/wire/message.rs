@@ -104,6 +104,7 @@ pub struct MalformedMessage {
 
 /// The defect of a malformed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Defect {
     /// Invalid JSON, or not UTF-8.
     NotJson,

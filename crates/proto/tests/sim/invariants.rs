@@ -66,7 +66,7 @@ impl InvariantChecker {
                 self.open = None;
                 self.agreed = false;
                 self.mark_down(now);
-                if let Recovery::Retry { not_before } = fault.recovery()
+                if let Recovery::Retry { not_before, .. } = fault.recovery()
                     && !not_before.is_zero()
                 {
                     self.not_before = Some(now + not_before);

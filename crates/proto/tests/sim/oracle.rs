@@ -38,7 +38,7 @@ pub(crate) enum Author {
 
 /// What the client could see of one sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sending {
+enum SendEvidence {
     /// Nothing yet, or nothing that proves anything.
     Opaque,
     /// No byte of it was sent, or the connection was refused.
@@ -49,7 +49,7 @@ enum Sending {
 
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    sendings: Vec<Sending>,
+    sendings: Vec<SendEvidence>,
     /// Whether a 404 was believed.
     not_found: bool,
     /// Whether there was no link in time.
@@ -58,17 +58,17 @@ pub(crate) struct Oracle {
 
 impl Oracle {
     pub(crate) fn record_sending(&mut self) {
-        self.sendings.push(Sending::Opaque);
+        self.sendings.push(SendEvidence::Opaque);
         self.no_link = false;
     }
 
-    fn set_last(&mut self, what: Sending) {
+    fn set_last(&mut self, what: SendEvidence) {
         *self.sendings.last_mut().expect("it was sent") = what;
     }
 
     /// Records that the link or the time ended before a reply.
     pub(crate) fn record_silence(&mut self, written: bool) {
-        self.set_last(if written { Sending::Opaque } else { Sending::Unwritten });
+        self.set_last(if written { SendEvidence::Opaque } else { SendEvidence::Unwritten });
     }
 
     /// Records a refusal. `named` says whether the request named a session.
@@ -76,7 +76,7 @@ impl Oracle {
         let not_found = matches!(author, Author::NotFound | Author::Elsewhere) && named;
         let believed = not_found && !self.not_found;
         self.not_found |= not_found;
-        self.set_last(Sending::Refused { author, confirmed: believed });
+        self.set_last(SendEvidence::Refused { author, confirmed: believed });
     }
 
     /// Records a fault of the connection.
@@ -87,7 +87,7 @@ impl Oracle {
 
     /// Records that a probe for the last sending was refused by this author.
     pub(crate) fn record_probe(&mut self, by: Author) {
-        if let Some(Sending::Refused { author, confirmed }) = self.sendings.last_mut() {
+        if let Some(SendEvidence::Refused { author, confirmed }) = self.sendings.last_mut() {
             let repeats =
                 matches!(by, Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere);
             *confirmed |= *author == by && repeats;
@@ -103,7 +103,7 @@ impl Oracle {
     }
 }
 
-impl Sending {
+impl SendEvidence {
     /// Whether the client could see that the request was not executed.
     fn is_proved(self) -> bool {
         match self {

@@ -84,6 +84,23 @@ async fn waiting_requests_run_in_turn_and_can_be_canceled() {
     }
 }
 
+/// BM-02: the error has no id, since one with the id would be taken for the response to the first request.
+#[tokio::test]
+async fn bm_02_duplicate_id_on_a_pipe_is_refused_without_an_id() {
+    let (mut test, mut host) = TestHost::initialized().await;
+    test.send_request(5).await;
+    let first = next_request(&mut host).await;
+    test.send_request(5).await;
+    test.send(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#).await;
+    assert!(matches!(host.next().await, Some(HostEvent::Notification { .. })));
+    let line = test.stdout.next_line().await.unwrap().unwrap();
+    let refusal =
+        r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"a request with this id is under way"}}"#;
+    assert_eq!(line, refusal);
+    first.respond(Ok(&Json::empty_object())).await;
+    assert_eq!(test.stdout.next_line().await.unwrap().unwrap(), r#"{"jsonrpc":"2.0","id":5,"result":{}}"#);
+}
+
 #[tokio::test]
 async fn refused_host_may_initialize_again() {
     let (mut test, mut host) = TestHost::connect();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use tokio::time::{Instant, timeout};
 
-use super::session::SessionId;
+use super::session_id::SessionId;
 use crate::audience::Audience;
 use crate::session_store::{SessionStore, SessionStoreFuture, StoredSession};
 
@@ -272,7 +272,8 @@ impl SessionJournal {
     fn append_all(&self, entry: &JournalEntry) -> SessionStoreFuture<()> {
         let Journal { store, lifetime, .. } = &self.journal;
         let encoded = entry.encode();
-        // Held to the end, so that entries are stored in the order in which they are counted.
+        // Held to the end, so that entries are stored in the order in which they are counted. The future is polled
+        // or dropped after that, and a store that writes then holds up no other call of the session.
         let mut state = self.state.lock();
         state.appended.entries += 1;
         state.appended.bytes += encoded.len() as u64;

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bowline_proto::server::event_streams::{Event, EventKind, FirstEvents, PostFormat, RequestEnd};
 use bowline_proto::server::http::{
@@ -25,6 +26,7 @@ use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::{BodyMemory, read_body};
 use super::session::{HttpSession, SessionKind};
+use super::settings::HttpSettings;
 use super::site::{Site, text_of};
 use super::source::InboundPost;
 use super::stateless::serve_stateless;
@@ -41,6 +43,8 @@ pub(crate) struct Post {
     is_batch: bool,
     pub(crate) accepted: AcceptedFormats,
     pub(crate) memory: BodyMemory,
+    /// How long its response may be silent.
+    pub(crate) keep_alive_interval: Duration,
     /// Held until it has its response, which a graceful stop waits for.
     pub(crate) token: TaskTrackerToken,
 }
@@ -48,6 +52,7 @@ pub(crate) struct Post {
 /// Hands the messages of a POST to their session, or begins one, and responds.
 pub(crate) async fn serve_post(
     site: Arc<Site>,
+    settings: &HttpSettings,
     audience: Audience,
     request: Request<Incoming>,
 ) -> Result<Reply, Refusal> {
@@ -58,29 +63,30 @@ pub(crate) async fn serve_post(
     let version = headers.get(PROTOCOL_VERSION).map(text_of);
     if names_modern_revision(version) {
         // The host would take a refusal for that of a server with sessions.
-        let _ = timeout(site.settings().body_timeout, site.started.cancelled()).await;
+        let _ = timeout(settings.body_timeout, site.started.cancelled()).await;
     }
-    let stateless = site.stateless.lock().clone();
+    let serves_modern = site.stateless.lock().is_some();
     // A request for no session costs no memory. A modern host may name any session in vain.
     let names_session =
-        headers.contains_key(SESSION_ID) && !(stateless.is_some() && names_modern_revision(version));
+        headers.contains_key(SESSION_ID) && !(serves_modern && names_modern_revision(version));
     let session = if names_session { Some(site.find_session(&audience, &headers).await?) } else { None };
     let _exchange = session.as_ref().map(HttpSession::begin_exchange);
     let budgets = (&site.body_budget, session.as_ref().map(|session| session.body_budget()));
-    let (body, memory) = read_body(body, &site.settings(), budgets).await?;
+    let (body, memory) = read_body(body, settings, budgets).await?;
     let is_batch = body.trim_ascii_start().starts_with(b"[");
     let mut messages = Vec::new();
     parse_from_host(&body, |message| messages.push(message));
-    let serves_modern = stateless.is_some();
     let route = classify_post(&messages, PostHead { names_session, version, is_batch, serves_modern })?;
-    let post = Post { messages, body, is_batch, accepted, memory, token };
-    match (route, session, stateless) {
-        (PostRoute::InSession, Some(session), _) => Ok(serve_messages(&site, session, post).await),
+    let keep_alive_interval = settings.keep_alive_interval;
+    let post = Post { messages, body, is_batch, accepted, memory, keep_alive_interval, token };
+    match (route, session) {
+        (PostRoute::InSession, Some(session)) => Ok(serve_messages(session, post).await),
         (PostRoute::BeginSession, ..) => begin_session(&site, &audience, &headers, post).await,
-        (PostRoute::Stateless, _, Some(stateless)) => {
-            serve_stateless(&site, &stateless, (headers, audience), post).await
+        (PostRoute::Stateless, _) => {
+            let requests = site.stateless.lock().clone().ok_or(PostRefusal::MissingSession)?;
+            serve_stateless(&site, &requests, (headers, audience), post).await
         }
-        (PostRoute::InSession | PostRoute::Stateless, ..) => Err(PostRefusal::MissingSession.into()),
+        (PostRoute::InSession, None) => Err(PostRefusal::MissingSession.into()),
     }
 }
 
@@ -102,10 +108,8 @@ async fn begin_session(
     let session = Arc::clone(source.session());
     let mut end = EndOnDrop { session: &session, is_armed: true };
     let exchange = session.begin_exchange();
-    let (reply, accepted) = tokio::join!(
-        serve_messages(site, Arc::clone(&session), post),
-        site.hosts.send(Host::on_http(source)),
-    );
+    let (reply, accepted) =
+        tokio::join!(serve_messages(Arc::clone(&session), post), site.hosts.send(Host::on_http(source)),);
     drop(exchange);
     if accepted.is_err() {
         return Err(Refusal::Draining);
@@ -136,8 +140,8 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// Hands messages to their session and waits for the first thing to say about them.
-async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> Reply {
-    let Post { messages, body, is_batch, accepted, memory, token } = post;
+async fn serve_messages(session: Arc<HttpSession>, post: Post) -> Reply {
+    let Post { messages, body, is_batch, accepted, memory, keep_alive_interval, token } = post;
     let ids: Vec<Id> = messages.iter().filter_map(answered_id).collect();
     if ids.is_empty() {
         let messages = messages.into_iter().map(|message| InboundMessage::new(message, None)).collect();
@@ -162,12 +166,12 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
     if !session.deliver(InboundPost { messages, _memory: memory }).await {
         return Refusal::UnknownSession.into();
     }
-    match wait_for_first(site, &reader, accepted).await {
+    match wait_for_first(&reader, accepted, keep_alive_interval).await {
         FirstEvents::Responses(events) => respond_with_json(&events, is_batch),
         FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
         FirstEvents::Stream | FirstEvents::Wait => {
-            let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
+            let body = EventBody::new(reader, keep_alive_interval, Some(token));
             reply::events(body.begin_with_id())
         }
     }
@@ -175,17 +179,17 @@ async fn serve_messages(site: &Site, session: Arc<HttpSession>, post: Post) -> R
 
 /// Waits for what the response to a POST begins with.
 pub(crate) async fn wait_for_first(
-    site: &Site,
     reader: &StreamReader,
     accepted: AcceptedFormats,
+    keep_alive_interval: Duration,
 ) -> FirstEvents {
     match (accepted.json, accepted.event_stream) {
         (false, _) => FirstEvents::Stream,
         (true, false) => first_events(reader).await,
         // A long silence ends too: proxies and hosts give up on a response that does not even begin.
-        (true, true) => timeout(site.settings().keep_alive_interval, first_events(reader))
-            .await
-            .unwrap_or(FirstEvents::Stream),
+        (true, true) => {
+            timeout(keep_alive_interval, first_events(reader)).await.unwrap_or(FirstEvents::Stream)
+        }
     }
 }
 

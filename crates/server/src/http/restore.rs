@@ -8,7 +8,8 @@ use bowline_proto::server::event_streams::{EventStreams, StreamId};
 use bowline_proto::server::session_journal::{RecordedPost, SessionRecord, recorded_posts};
 
 use super::refusal::Refusal;
-use super::session::{HttpSession, SessionId, SessionKind};
+use super::session::{HttpSession, SessionKind};
+use super::session_id::SessionId;
 use super::site::Site;
 use super::ticket::PostTicket;
 use crate::audience::Audience;

@@ -1,6 +1,6 @@
 //! [`HttpSession`]: one session over HTTP, with its streams, and how it ends.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,7 +13,6 @@ use bowline_proto::server::modern::error_status;
 use bowline_proto::wire::{Json, RpcError};
 use http::StatusCode;
 use parking_lot::Mutex;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::idle_watch::OpenSession;
 use super::journal::SessionJournal;
 use super::request_body::session_body_budget;
+use super::session_id::SessionId;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
@@ -72,10 +72,6 @@ pub(crate) enum SessionKind {
     /// One request of a host of 2026-07-28. The session ends with its POST, and no host knows of it.
     Stateless,
 }
-
-/// The id of a session, which is a secret of its host.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct SessionId(Box<str>);
 
 #[derive(Debug)]
 struct Activity {
@@ -367,33 +363,5 @@ impl Drop for Exchange {
         let mut activity = self.0.activity.lock();
         activity.open -= 1;
         activity.idle_since = Instant::now();
-    }
-}
-
-impl SessionId {
-    /// Creates an id of 192 random bits.
-    // SE-08
-    pub(crate) fn random() -> Self {
-        let mut bytes = [0u8; 24];
-        SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
-        let mut id = String::with_capacity(2 * bytes.len());
-        for byte in bytes {
-            // Writing to a string cannot fail.
-            let _ = write!(id, "{byte:02x}");
-        }
-        Self(id.into())
-    }
-
-    /// The id of a session that cannot be named.
-    pub(crate) fn none() -> Self {
-        Self("".into())
-    }
-
-    pub(crate) fn from_header(value: &str) -> Self {
-        Self(value.into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
     }
 }

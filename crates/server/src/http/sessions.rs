@@ -13,7 +13,8 @@ use tokio::time::{Instant, interval};
 use super::idle_watch::OpenSessions;
 use super::journal::{Journal, SessionJournal};
 use super::refusal::Refusal;
-use super::session::{HttpSession, SessionId, SessionIdentity, SessionKind};
+use super::session::{HttpSession, SessionIdentity, SessionKind};
+use super::session_id::{SessionId, SessionIdKey};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
 use crate::admission::Admission;
@@ -25,6 +26,7 @@ pub(crate) struct Sessions {
     table: Mutex<SessionTable>,
     open: OpenSessions,
     admission: Admission,
+    id_key: SessionIdKey,
 }
 
 #[derive(Default)]
@@ -37,7 +39,16 @@ struct SessionTable {
 impl Sessions {
     pub(crate) fn new(settings: &HttpSettings) -> Self {
         let admission = Admission::new(settings.host_limits);
-        Self { table: Mutex::default(), open: OpenSessions::default(), admission }
+        // What is not recorded ends with the process.
+        let id_key =
+            settings.session_store.as_ref().map_or_else(SessionIdKey::random, |store| store.id_key());
+        Self { table: Mutex::default(), open: OpenSessions::default(), admission, id_key }
+    }
+
+    /// Returns the id in a message of a host. A forged one is refused as an unknown one is, before any
+    /// look-up.
+    pub(crate) fn verify_id(&self, text: &str) -> Result<SessionId, Refusal> {
+        self.id_key.verify(text).ok_or(Refusal::UnknownSession)
     }
 
     /// Begins a session.
@@ -48,7 +59,7 @@ impl Sessions {
         journal: Option<&Journal>,
     ) -> Result<HttpSource, Refusal> {
         let (sender, posts) = mpsc::channel(MAX_QUEUED_POSTS);
-        let id = SessionId::random();
+        let id = self.id_key.issue();
         let journal = journal.map(|journal| journal.begin(&id, audience));
         let identity = SessionIdentity { id, kind, audience: audience.clone() };
         let session =

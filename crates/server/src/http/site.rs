@@ -22,7 +22,7 @@ use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::body_budget;
 use super::restore::find_or_restore;
-use super::session::{HttpSession, SessionId};
+use super::session::HttpSession;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::{delete, get, post, sse};
@@ -100,12 +100,14 @@ impl Site {
 
     /// Responds to a request.
     pub(crate) async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Reply {
-        if let Err(refusal) = self.check_sender(&request) {
+        // Read once, since all connections share it: each further look at it would wait for other threads.
+        let settings = self.settings();
+        if let Err(refusal) = self.check_sender(&settings, &request) {
             tracing::warn!(%refusal, "a request was refused");
             return Refusal::from(refusal).into();
         }
         let origin = request.headers().get(ORIGIN).cloned();
-        let mut reply = self.route(request).await;
+        let mut reply = self.route(&settings, request).await;
         if let Some(origin) = origin {
             let headers = reply.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -117,8 +119,7 @@ impl Site {
 
     /// Checks by which name the listener is addressed, and from which web page.
     // SE-10
-    fn check_sender(&self, request: &Request<Incoming>) -> Result<(), GuardRefusal> {
-        let settings = self.settings();
+    fn check_sender(&self, settings: &HttpSettings, request: &Request<Incoming>) -> Result<(), GuardRefusal> {
         let guard = &settings.guard;
         if self.checks_host {
             // HTTP/2 has the name in the URI. What cannot be read is no allowed name.
@@ -134,14 +135,14 @@ impl Site {
             .try_for_each(|origin| guard.check_origin(Some(text_of(origin))))
     }
 
-    async fn route(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+    async fn route(self: Arc<Self>, settings: &HttpSettings, request: Request<Incoming>) -> Reply {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let path = request.uri().path().to_owned();
-        let settings = self.settings();
-        if let Some(endpoint) = Endpoint::find(&settings, &path) {
-            return Arc::clone(&self).serve_endpoint(endpoint, request).await.unwrap_or_else(Reply::from);
+        if let Some(endpoint) = Endpoint::find(settings, &path) {
+            let served = Arc::clone(&self).serve_endpoint(settings, endpoint, request).await;
+            return served.unwrap_or_else(Reply::from);
         }
-        let is_endpoint = |path: &str| Endpoint::find(&settings, path).is_some();
+        let is_endpoint = |path: &str| Endpoint::find(settings, path).is_some();
         if let Some(oauth) = &settings.resource_server
             && oauth.has_metadata_at(&path, is_endpoint)
         {
@@ -163,6 +164,7 @@ impl Site {
 
     async fn serve_endpoint(
         self: Arc<Self>,
+        settings: &HttpSettings,
         endpoint: Endpoint<'_>,
         request: Request<Incoming>,
     ) -> Result<Reply, Refusal> {
@@ -174,7 +176,7 @@ impl Site {
         // With two of them, a proxy in front may have checked the other one.
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let authorization = given.next().filter(|_| given.next().is_none()).map(HeaderValue::as_bytes);
-        let audience = endpoint.authorize(&self.settings(), authorization).await?;
+        let audience = endpoint.authorize(settings, authorization).await?;
         let via = headers.get(VIA_HEADER).map(text_of).map(Via::parse).unwrap_or_default();
         let audience = audience.with_via(via);
         match (endpoint.kind, request.method()) {
@@ -184,7 +186,9 @@ impl Site {
                 sse::serve_messages(&self, &audience, request).await
             }
             (EndpointKind::SseMessages, _) => Err(Refusal::Method("POST")),
-            (EndpointKind::Streamable, &Method::POST) => post::serve_post(self, audience, request).await,
+            (EndpointKind::Streamable, &Method::POST) => {
+                post::serve_post(self, settings, audience, request).await
+            }
             (EndpointKind::Streamable, &Method::GET) => get::serve_get(&self, &audience, headers).await,
             (EndpointKind::Streamable, &Method::DELETE) => {
                 delete::serve_delete(&self, &audience, headers).await
@@ -201,7 +205,8 @@ impl Site {
         headers: &HeaderMap,
     ) -> Result<Arc<HttpSession>, Refusal> {
         let id = headers.get(SESSION_ID).ok_or(PostRefusal::MissingSession)?;
-        let session = find_or_restore(self, &SessionId::from_header(text_of(id)), audience).await?;
+        let id = self.sessions.verify_id(text_of(id))?;
+        let session = find_or_restore(self, &id, audience).await?;
         check_version(headers.get(PROTOCOL_VERSION).map(text_of), session.revision())?;
         Ok(session)
     }

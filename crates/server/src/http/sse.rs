@@ -15,7 +15,7 @@ use super::event_body::{EventBody, StreamReader};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
 use super::request_body::read_body;
-use super::session::{SessionId, SessionKind};
+use super::session::SessionKind;
 use super::site::{Site, text_of};
 use super::source::InboundPost;
 use crate::audience::Audience;
@@ -56,7 +56,8 @@ pub(crate) async fn serve_messages(
     request: Request<Incoming>,
 ) -> Result<Reply, Refusal> {
     let (head, body) = request.into_parts();
-    let id = session_id(&head.uri).ok_or(Refusal::UnknownSession)?;
+    let id = session_parameter(&head.uri).ok_or(Refusal::UnknownSession)?;
+    let id = site.sessions.verify_id(id)?;
     let session = site.sessions.find((SessionKind::Sse, audience), &id)?.ok_or(Refusal::UnknownSession)?;
     let budgets = (&site.body_budget, Some(session.body_budget()));
     let (body, memory) = read_body(body, &site.settings(), budgets).await?;
@@ -82,7 +83,6 @@ pub(crate) async fn serve_messages(
 /// The parameter of the URI that names the session.
 const SESSION_PARAMETER: &str = "session=";
 
-fn session_id(uri: &Uri) -> Option<SessionId> {
-    let id = uri.query()?.split('&').find_map(|parameter| parameter.strip_prefix(SESSION_PARAMETER))?;
-    Some(SessionId::from_header(id))
+fn session_parameter(uri: &Uri) -> Option<&str> {
+    uri.query()?.split('&').find_map(|parameter| parameter.strip_prefix(SESSION_PARAMETER))
 }

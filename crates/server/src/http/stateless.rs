@@ -38,7 +38,7 @@ pub(crate) async fn serve_stateless(
     (headers, audience): (HeaderMap, Audience),
     post: Post,
 ) -> Result<Reply, Refusal> {
-    let Post { mut messages, accepted, memory, token, .. } = post;
+    let Post { mut messages, accepted, memory, keep_alive_interval, token, .. } = post;
     let (id, method, params) = match messages.pop() {
         Some(Ok(Message::Request { id, method, params })) => (id, method, params),
         // HT-03: a request is canceled by closing its connection, so no notification has an effect.
@@ -80,14 +80,14 @@ pub(crate) async fn serve_stateless(
     if requests.send(request).await.is_err() {
         return Err(unavailable(&id, "no more requests are accepted"));
     }
-    Ok(match wait_for_first(site, &reader, accepted).await {
+    Ok(match wait_for_first(&reader, accepted, keep_alive_interval).await {
         FirstEvents::Responses(events) => match &*events {
             [event] => reply::json(session.status(), event.data.clone()),
             _ => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         },
         FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
-            let body = EventBody::new(reader, site.settings().keep_alive_interval, Some(token));
+            let body = EventBody::new(reader, keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end).end_at(expiry))
         }
     })

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline_server::{HttpSettings, RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
+use bowline_server::{
+    HttpSettings, RecordCheck, SessionIdKey, SessionStore, SessionStoreFuture, StoredSession,
+};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -27,9 +29,17 @@ pub(crate) struct Memory {
     disk: Arc<tokio::sync::Mutex<()>>,
     /// How long it takes to load a session.
     load_time: Duration,
+    /// Counts attempts to load a session.
+    loads: Arc<AtomicUsize>,
+    /// The key of the ids of sessions.
+    id_key: [u8; 32],
 }
 
 impl SessionStore for Memory {
+    fn id_key(&self) -> SessionIdKey {
+        SessionIdKey::new(&self.id_key)
+    }
+
     fn save(&self, session: &str, record: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
         let session = session.to_owned();
         self.change(move |sessions| sessions.entry(session).or_default().record = record)
@@ -57,6 +67,7 @@ impl SessionStore for Memory {
     }
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
         let found = self.sessions.lock().get(session).cloned();
         let load_time = self.load_time;
         Box::pin(async move {
@@ -172,6 +183,44 @@ async fn a_session_goes_on_in_the_next_process() {
     assert_eq!(events.message().await["method"], "notifications/tools/list_changed");
     // The version is still checked.
     host.with("mcp-protocol-version", "2025-06-18").get().await.expect_json(400).await;
+}
+
+/// A forged id takes no lock and no look-up: only an id that was issued with the key of the store does.
+#[tokio::test]
+async fn se_08_a_forged_session_id_is_not_looked_up() {
+    let memory = Memory::default();
+    let first = memory.start().await;
+    let reply = first.client.post(&initialize("2025-11-25")).await;
+    let id = reply.header("mcp-session-id").expect("a session").to_owned();
+    let host = first.client.with("mcp-session-id", &id);
+    memory.wait_for_record("2025-11-25").await;
+    first.kill().await;
+    let second = memory.start().await;
+    let host = host.at(second.client.addr());
+    let flipped = |at: usize| {
+        let digit = if &id[at..=at] == "0" { "1" } else { "0" };
+        format!("{}{digit}{}", &id[..at], &id[at + 1..])
+    };
+    // Random ids, also as earlier versions made them, and ones that are wrong in their first and last digits.
+    let forged = ["5".repeat(64), "5".repeat(48), flipped(0), flipped(31), flipped(32), flipped(63)];
+    for id in &forged {
+        let stranger = host.with("mcp-session-id", id);
+        stranger.post(&request(1, "echo", json!({}))).await.expect_json(404).await;
+        stranger.get().await.expect_json(404).await;
+        stranger.delete().await.expect_json(404).await;
+    }
+    // Nor is one that another store has issued, whose sessions are the same.
+    let foreign = Memory { id_key: [1; 32], ..memory.clone() };
+    let third = foreign.start().await;
+    host.at(third.client.addr()).get().await.expect_json(404).await;
+    assert_eq!(memory.loads.load(Ordering::Relaxed), 0);
+    host.post(&request(2, "echo", json!({}))).await.expect_json(200).await;
+    assert_eq!(memory.loads.load(Ordering::Relaxed), 1);
+    // One that was issued and has ended is looked up, and refused in the same words.
+    let words = host.with("mcp-session-id", &forged[0]).get().await.expect_json(404).await;
+    host.delete().await.expect_empty(204).await;
+    assert_eq!(host.get().await.expect_json(404).await, words);
+    assert_eq!(memory.loads.load(Ordering::Relaxed), 2);
 }
 
 /// To record something may not take that long, but a session that is not loaded is lost.

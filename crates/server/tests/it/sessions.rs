@@ -22,7 +22,7 @@ async fn se_08_session_ids_are_random_and_visible() {
     for _ in 0..20 {
         let reply = server.client.post(&initialize(NEWEST)).await;
         let id = reply.header("mcp-session-id").unwrap().to_owned();
-        assert_eq!(id.len(), 48, "192 bits: {id}");
+        assert_eq!(id.len(), 96, "128 bits and a tag: {id}");
         assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
         assert_eq!(reply.expect_json(200).await["result"]["protocolVersion"], NEWEST);
         assert!(ids.insert(id));

@@ -18,7 +18,7 @@ pub(crate) async fn open(client: &HttpClient) -> (EventReader, String) {
     let mut events = client.send("GET", "/sse", "").await.expect_events();
     let endpoint = events.endpoint().await;
     let id = endpoint.strip_prefix("/messages?session=").unwrap_or_else(|| panic!("{endpoint}"));
-    assert_eq!(id.len(), 48);
+    assert_eq!(id.len(), 96);
     (events, endpoint)
 }
 

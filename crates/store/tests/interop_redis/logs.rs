@@ -17,7 +17,7 @@ fn log() -> LogName {
 
 async fn append(store: &dyn Store, values: &[&str], ttl: Duration) -> Vec<Position> {
     let entries: Vec<Vec<u8>> = values.iter().map(|it| it.as_bytes().to_vec()).collect();
-    store.append(&log(), &entries, AppendOptions { ttl, ..AppendOptions::default() }).await.unwrap()
+    store.append(&log(), &entries, AppendOptions::default().ttl(ttl)).await.unwrap()
 }
 
 async fn read(store: &dyn Store, after: Position) -> LogSlice {

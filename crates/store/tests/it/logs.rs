@@ -62,7 +62,7 @@ async fn a_bounded_log_and_expired_values_do_not_grow_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let store = sqlite(&path).await;
-    let options = AppendOptions { max_bytes: 100_000, durability: Durability::Process, ..Default::default() };
+    let options = AppendOptions::default().max_bytes(100_000).durability(Durability::Process);
     let log = LogName::new("a");
     let size = || {
         let size =

@@ -100,7 +100,7 @@ async fn a_sealed_log_is_appended_to_followed_and_trimmed() {
     let positions = positions.unwrap();
     assert!(heard.unwrap());
     // The limit is one of what was appended, not of what was stored.
-    let limits = ReadLimits { max_entries: 3, max_bytes: 20 };
+    let limits = ReadLimits::default().max_entries(3).max_bytes(20);
     let slice = safe.after(&log, Position::START, limits).await.unwrap();
     assert_eq!(slice.entries.iter().map(|it| it.value.clone()).collect::<Vec<_>>(), entries);
     safe.trim(&log, positions[1]).await.unwrap();

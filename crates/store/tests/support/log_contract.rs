@@ -39,7 +39,7 @@ fn values(slice: &LogSlice) -> Vec<&str> {
 }
 
 fn keeping(max_entries: u64, max_bytes: u64) -> AppendOptions {
-    AppendOptions { max_entries, max_bytes, ..AppendOptions::default() }
+    AppendOptions::default().max_entries(max_entries).max_bytes(max_bytes)
 }
 
 async fn append(store: &dyn Store, name: &str, values: &[&str]) -> Vec<Position> {
@@ -127,11 +127,10 @@ pub(crate) async fn no_lifetime_overflows(one: Arc<dyn Store>, other: Arc<dyn St
         one.put_for(&key("a"), b"1", ttl, Precondition::Any).await.unwrap().unwrap();
         assert!(other.touch(&key("a"), ttl).await.unwrap());
         assert_eq!(one.add(&format!("{ttl:?}"), 1, ttl).await.unwrap(), 1);
-        let options =
-            AppendOptions { ttl, max_bytes: u64::MAX, max_entries: u64::MAX, ..AppendOptions::default() };
+        let options = AppendOptions::default().ttl(ttl).max_bytes(u64::MAX).max_entries(u64::MAX);
         one.append(&log("a"), &entries(&["1"]), options).await.unwrap();
     }
-    let limits = ReadLimits { max_entries: usize::MAX, max_bytes: usize::MAX };
+    let limits = ReadLimits::default().max_entries(usize::MAX).max_bytes(usize::MAX);
     assert_eq!(values(&other.after(&log("a"), Position::START, limits).await.unwrap()), ["1", "1"]);
     assert_eq!(read(&*other, "a", Position(u64::MAX)).await.entries, []);
     other.trim(&log("a"), Position(u64::MAX)).await.unwrap();
@@ -207,7 +206,7 @@ pub(crate) async fn a_read_is_bounded(one: Arc<dyn Store>, other: Arc<dyn Store>
     for (max_entries, max_bytes, expected) in
         [(1, 1000, 1), (40, 1000, 40), (1000, 9, 3), (1000, 11, 3), (1000, 1000, 100), (0, 0, 1), (5, 2, 1)]
     {
-        let limits = ReadLimits { max_entries, max_bytes };
+        let limits = ReadLimits::default().max_entries(max_entries).max_bytes(max_bytes);
         let slice = other.after(&log("a"), Position::START, limits).await.unwrap();
         assert_eq!(values(&slice), numbers[..expected], "{limits:?}");
         assert_eq!((slice.oldest, slice.newest), (Some(positions[0]), Some(positions[99])), "{limits:?}");
@@ -278,7 +277,7 @@ pub(crate) async fn positions_do_not_come_back(one: Arc<dyn Store>, other: Arc<d
 
 pub(crate) async fn a_log_ends_unless_it_is_appended_to(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     let ttl = Duration::from_millis(400);
-    let options = |ttl| AppendOptions { ttl, ..AppendOptions::default() };
+    let options = |ttl| AppendOptions::default().ttl(ttl);
     let mut since = Instant::now();
     let first = one.append(&log("a"), &entries(&["1"]), options(ttl)).await.unwrap()[0];
     for value in ["2", "3"] {

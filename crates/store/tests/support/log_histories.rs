@@ -157,7 +157,7 @@ async fn play(hands: [Arc<dyn Store>; 2], clock: StoreClock, history: &[Step]) -
                 let ttl = if is_real { 60_000 } else { ttl };
                 let lifetime = Duration::from_millis(ttl.into());
                 let options =
-                    AppendOptions { max_entries, max_bytes, ttl: lifetime, ..AppendOptions::default() };
+                    AppendOptions::default().max_entries(max_entries).max_bytes(max_bytes).ttl(lifetime);
                 let positions = hands[hand].append(&names[log], &values, options).await.unwrap();
                 prop_assert_eq!(positions.len(), values.len());
                 let held = model.entry(log).or_default();
@@ -173,7 +173,8 @@ async fn play(hands: [Arc<dyn Store>; 2], clock: StoreClock, history: &[Step]) -
             }
             Step::Read { hand, log, ago, max_entries, max_bytes } => {
                 let held = model.entry(log).or_default();
-                let (after, limits) = (held.position(ago), ReadLimits { max_entries, max_bytes });
+                let (after, limits) =
+                    (held.position(ago), ReadLimits::default().max_entries(max_entries).max_bytes(max_bytes));
                 let slice = hands[hand].after(&names[log], after, limits).await.unwrap();
                 held.check(after, limits, &slice)?;
                 let expected = held.entries.last().is_some_and(|(position, _)| *position > after);

@@ -132,7 +132,11 @@ pub(crate) fn shared_log() -> LogName {
 
 /// Limits that no test reaches.
 pub(crate) fn unlimited(durability: Durability) -> AppendOptions {
-    AppendOptions { max_entries: u64::MAX, max_bytes: u64::MAX, ttl: bowline_store::MAX_TTL, durability }
+    AppendOptions::default()
+        .max_entries(u64::MAX)
+        .max_bytes(u64::MAX)
+        .ttl(bowline_store::MAX_TTL)
+        .durability(durability)
 }
 
 /// All entries of the log after a position, as numbers.

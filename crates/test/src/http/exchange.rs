@@ -15,10 +15,10 @@ use hyper::{Method, Request, Response as HttpResponse, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::answer::{Answer, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::engine::{CallInProgress, Engine, Response};
 use crate::fake_server::FakeEra;
 use crate::listeners::Notifications;
+use crate::request_outcome::{INVALID_REQUEST, METHOD_NOT_FOUND, RequestOutcome, UNSUPPORTED_VERSION};
 
 type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -71,13 +71,13 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
     let client = match (engine.script.era, session) {
         (FakeEra::Modern, _) => None,
         (FakeEra::Legacy, None) => {
-            let refused = Answer::error(INVALID_REQUEST, "Bad Request: no session");
+            let refused = RequestOutcome::error(INVALID_REQUEST, "Bad Request: no session");
             return respond(StatusCode::BAD_REQUEST, &refused.into_message(id));
         }
         (FakeEra::Legacy, Some(session)) => {
             let client = engine.state.lock().sessions.get(&session).cloned();
             if client.is_none() {
-                let refused = Answer::error(SESSION_NOT_FOUND, "Session not found");
+                let refused = RequestOutcome::error(SESSION_NOT_FOUND, "Session not found");
                 return respond(StatusCode::NOT_FOUND, &refused.into_message(id));
             }
             client
@@ -93,8 +93,10 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
     match engine.start(client.as_ref(), &message) {
         Response::Ready(answer) => {
             let status = match &answer {
-                Answer::Error { code: UNSUPPORTED_VERSION, .. } => StatusCode::BAD_REQUEST,
-                Answer::Error { code: METHOD_NOT_FOUND, .. } if engine.script.era == FakeEra::Modern => {
+                RequestOutcome::Error { code: UNSUPPORTED_VERSION, .. } => StatusCode::BAD_REQUEST,
+                RequestOutcome::Error { code: METHOD_NOT_FOUND, .. }
+                    if engine.script.era == FakeEra::Modern =>
+                {
                     StatusCode::NOT_FOUND
                 }
                 _ => StatusCode::OK,
@@ -141,7 +143,7 @@ fn forward(mut notifications: Notifications, events: EventSender) {
 fn open_session(engine: &Engine, message: &Value) -> HttpResponse<ResponseBody> {
     let session = format!("session-{}", engine.next_number());
     let answer = engine.initialize(&session, &message["params"]);
-    let is_refused = matches!(answer, Answer::Error { .. });
+    let is_refused = matches!(answer, RequestOutcome::Error { .. });
     let status = if is_refused { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let mut response = respond(status, &answer.into_message(&message["id"]));
     if !is_refused {

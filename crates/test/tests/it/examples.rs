@@ -25,10 +25,17 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use bowline::Server;
-use bowline_test::{Elicited, FakeHttpServer, FakeServer, ToolContext, ToolError};
+use bowline_test::{ElicitationReply, FakeHttpServer, FakeServer, ToolContext, ToolError};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::sync::watch;
+
+/// The example that shows a whole agent stays small.
+#[test]
+fn agent_has_fewer_than_150_lines() {
+    let lines = include_str!("../../../../examples/agent.rs").lines().count();
+    assert!(lines < 150, "{lines}");
+}
 
 /// What an example has written so far.
 #[derive(Clone, Default)]
@@ -117,8 +124,8 @@ async fn order(context: ToolContext, _: Value) -> Result<String, ToolError> {
     let size = json!({ "type": "string", "default": "large" });
     let schema = json!({ "type": "object", "properties": { "size": size } });
     Ok(match context.elicit_form("Which size?", schema).await? {
-        Elicited::Accept(form) => format!("a {} one", form["size"].as_str().unwrap_or_default()),
-        Elicited::Decline | Elicited::Cancel => "none".to_owned(),
+        ElicitationReply::Accept(form) => format!("a {} one", form["size"].as_str().unwrap_or_default()),
+        _ => "none".to_owned(),
     })
 }
 
@@ -177,7 +184,7 @@ fn shop(server: FakeServer) -> FakeServer {
     let server = server.name("shop").async_tool("knit", knit).tool("shy", |_| "here");
     server.async_tool("interview", |context, _| async move {
         let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-        let Elicited::Accept(form) = context.elicit_form("Who are you?", schema).await? else {
+        let ElicitationReply::Accept(form) = context.elicit_form("Who are you?", schema).await? else {
             return Err(ToolError::new("declined"));
         };
         let content = json!({ "type": "text", "text": "Which knot?" });

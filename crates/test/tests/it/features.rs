@@ -3,7 +3,7 @@
 use bowline::host::Host;
 use bowline::schema::Schema;
 use bowline::{ErrorKind, Json};
-use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
+use bowline_test::{ElicitationReply, FakeServer, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -82,11 +82,11 @@ fn with_order_tool(server: FakeServer) -> FakeServer {
         cx.progress(1.0, Some(2.0), Some("looking it up"));
         let schema = json!({ "type": "object", "properties": { "size": { "type": "string" } } });
         match cx.elicit_form("Which size?", schema).await? {
-            Elicited::Accept(form) => {
+            ElicitationReply::Accept(form) => {
                 cx.progress(2.0, Some(2.0), None);
                 Ok(format!("{} {}", form["size"].as_str().unwrap(), args["item"].as_str().unwrap()))
             }
-            Elicited::Decline | Elicited::Cancel => Err(ToolError::new("nothing was ordered")),
+            _ => Err(ToolError::new("nothing was ordered")),
         }
     })
 }

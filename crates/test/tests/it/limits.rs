@@ -13,7 +13,7 @@ use bowline::{
     Cause, Client, Execution, Handler, HandlerResult, Json, Layer, LayerFuture, Limit, Outcome,
     OutgoingRequest, Server, ServerRequest, Status,
 };
-use bowline_test::{Elicited, FakeServer, ToolError};
+use bowline_test::{ElicitationReply, FakeServer, ToolError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime;
@@ -30,8 +30,8 @@ fn add_asking_tool(server: FakeServer, seconds: f64) -> FakeServer {
         let answer = cx.elicit_form("Who are you?", schema).await?;
         sleep(Duration::from_secs_f64(seconds)).await;
         match answer {
-            Elicited::Accept(_) => Ok("done"),
-            Elicited::Decline | Elicited::Cancel => Err(ToolError::new("not accepted")),
+            ElicitationReply::Accept(_) => Ok("done"),
+            _ => Err(ToolError::new("not accepted")),
         }
     })
 }

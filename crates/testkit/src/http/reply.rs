@@ -192,5 +192,6 @@ struct FinishOnDrop(Arc<EventStream>);
 impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         self.0.finish();
+        self.0.notify_waiters();
     }
 }

@@ -59,7 +59,7 @@ impl HttpSite {
 
     /// Opens an event stream for a session.
     pub(super) fn open_stream(&self, session: Option<&str>) -> Arc<EventStream> {
-        let stream = EventStream::new(self.engine.next_number(), &self.engine.script().http);
+        let stream = EventStream::new(&self.engine);
         let mut streams = self.streams.lock();
         streams.retain(|(_, stream)| !stream.is_disposable());
         if streams.len() > MAX_KEPT_STREAMS {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -11,13 +11,14 @@ use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::engine::Outlet;
-use crate::script::HttpScript;
+use crate::engine::{Engine, Outlet};
 
 pub(crate) struct EventStream {
     number: u64,
     has_event_ids: bool,
     log: Mutex<StreamLog>,
+    /// Told when the stream may have stopped being open, since tests wait for that.
+    engine: Weak<Engine>,
 }
 
 #[derive(Default)]
@@ -31,8 +32,10 @@ struct StreamLog {
 }
 
 impl EventStream {
-    pub(crate) fn new(number: u64, settings: &HttpScript) -> Arc<Self> {
-        let stream = Self { number, has_event_ids: settings.event_ids, log: Mutex::default() };
+    pub(crate) fn new(engine: &Arc<Engine>) -> Arc<Self> {
+        let (number, settings) = (engine.next_number(), &engine.script().http);
+        let (has_event_ids, engine) = (settings.event_ids, Arc::downgrade(engine));
+        let stream = Self { number, has_event_ids, log: Mutex::default(), engine };
         let mut head = String::new();
         if let Some(retry) = settings.retry_ms {
             let _ = writeln!(head, "retry: {retry}");
@@ -92,6 +95,13 @@ impl EventStream {
         let mut log = self.log.lock();
         log.events.push(event.into());
         log.wake();
+    }
+
+    /// Makes tests look again whether it is open.
+    pub(crate) fn notify_waiters(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.message_log.notify_waiters();
+        }
     }
 }
 
@@ -173,5 +183,7 @@ impl Drop for StreamReader {
         if let Some(on_drop) = self.on_drop.take() {
             on_drop();
         }
+        // Whoever waits for the end of the stream also sees what follows from it.
+        self.stream.notify_waiters();
     }
 }

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use bowline_config::is_loopback;
 use url::{Host, Url};
 
 /// Who chose an address.
@@ -235,10 +236,7 @@ pub(super) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => Zone::of_ip(ip.into()) == Some(Zone::Loopback),
         Some(Host::Ipv6(ip)) => Zone::of_ip(ip.into()) == Some(Zone::Loopback),
-        Some(Host::Domain(name)) => {
-            let name = name.strip_suffix('.').unwrap_or(name);
-            name == "localhost" || name.ends_with(".localhost")
-        }
+        Some(Host::Domain(_)) => is_loopback(url),
         None => false,
     }
 }

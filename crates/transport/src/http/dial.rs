@@ -128,6 +128,11 @@ impl Dialer {
         self.https && cfg!(feature = "http2")
     }
 
+    /// Whether connections are encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.https
+    }
+
     /// Breaks every connection that was made, also one that is still being made.
     pub(super) fn cut_all(&self) {
         self.sockets.cut_all();

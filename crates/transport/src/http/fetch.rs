@@ -359,7 +359,7 @@ fn redirect_target(
     }
     let Some(location) = headers.get(header::LOCATION) else { return Ok(None) };
     let mut next = url.join(&String::from_utf8_lossy(location.as_bytes())).map_err(|_| {
-        let location = "an address that is none".to_owned();
+        let location = target::NO_ADDRESS.to_owned();
         Fault::new(Cause::Redirect { location })
     })?;
     next.set_fragment(None);

@@ -50,17 +50,17 @@ mod tests {
         secrets.insert("authorization", HeaderValue::from_static("Bearer hunter2hunter2"));
         secrets.insert("x-key", HeaderValue::from_static("swordfish"));
         secrets.insert("x-team", HeaderValue::from_static("red"));
-        let veiled = |body: &'static str| {
+        let redacted = |body: &'static str| {
             String::from_utf8(redact_header_values(Bytes::from_static(body.as_bytes()), &secrets).to_vec())
                 .unwrap()
         };
-        assert_eq!(veiled("hunter2hunter2"), "[redacted]");
+        assert_eq!(redacted("hunter2hunter2"), "[redacted]");
         assert_eq!(
-            veiled(
+            redacted(
                 "{\"sent\": \"Bearer hunter2hunter2\", \"key\": \"swordfish\", \"again\": \"hunter2hunter2\"}"
             ),
             "{\"sent\": \"Bearer [redacted]\", \"key\": \"[redacted]\", \"again\": \"[redacted]\"}"
         );
-        assert_eq!(veiled("a red herring"), "a red herring");
+        assert_eq!(redacted("a red herring"), "a red herring");
     }
 }

@@ -24,6 +24,7 @@ use super::dial::{Dialer, NewConnection};
 use super::exchange::{BodyTail, TailOutcome};
 use super::http1_connection::Http1Connection;
 use super::http2_connection::{Http2Driver, Http2Sender};
+use crate::suspend::Moment;
 
 /// The connections to one server.
 #[derive(Debug)]
@@ -73,11 +74,14 @@ struct State {
 struct IdleConnection {
     connection: Box<Http1Connection>,
     expires_at: Instant,
+    kept_at: Moment,
 }
 
 /// An HTTP/2 connection.
 struct SharedConnection {
     sender: Http2Sender,
+    /// When a request took it last.
+    used_at: Moment,
     /// Distinguishes it from its predecessors.
     number: u64,
 }
@@ -152,7 +156,11 @@ impl Pool {
         if state.idle.len() < MAX_IDLE_CONNECTIONS && line.park(&self.idle_waker) {
             let now = Instant::now();
             line.kept_since = Some(now);
-            state.idle.push(IdleConnection { connection: line, expires_at: now + keep });
+            state.idle.push(IdleConnection {
+                connection: line,
+                expires_at: now + keep,
+                kept_at: Moment::now(),
+            });
         }
     }
 
@@ -187,14 +195,17 @@ impl Pool {
 
     fn ensure_pruning(self: &Arc<Self>, state: &mut State) {
         if state.pruner.is_none() {
-            state.pruner = Some(tokio::spawn(prune_periodically(Arc::downgrade(self))).abort_handle());
+            let pruning =
+                prune_periodically(Arc::downgrade(self), self.spare_keep_alive().min(PRUNE_INTERVAL));
+            state.pruner = Some(tokio::spawn(pruning).abort_handle());
         }
     }
 
     fn take_idle(&self) -> Option<ConnectionLease> {
         let mut state = self.state.lock();
-        if let Some(shared) = &state.shared {
-            if !shared.sender.is_closed() {
+        if let Some(shared) = &mut state.shared {
+            if !shared.sender.is_closed() && !shared.used_at.precedes_suspend() {
+                shared.used_at = Moment::now();
                 return Some(ConnectionLease::Shared { sender: shared.sender.clone(), reused: true });
             }
             self.retire_shared(&mut state);
@@ -203,9 +214,10 @@ impl Pool {
             self.settle_tails(&mut state);
         }
         // The most recently used connection is the least likely to be closed by now.
-        let IdleConnection { connection: line, expires_at: until } = state.idle.pop()?;
-        if until <= Instant::now() {
-            // All others are older. The difference may be small, but none is worth the risk.
+        let IdleConnection { connection: line, expires_at: until, kept_at } = state.idle.pop()?;
+        if until <= Instant::now() || kept_at.precedes_suspend() {
+            // All others are older. The difference may be small, but none is worth the risk. After a suspend
+            // the server may be gone or may have closed them, which this machine has not been told.
             state.idle.clear();
             return None;
         }
@@ -318,7 +330,7 @@ impl Pool {
         let mut state = self.state.lock();
         state.shared_count += 1;
         let number = state.shared_count;
-        state.shared = Some(SharedConnection { sender, number });
+        state.shared = Some(SharedConnection { sender, used_at: Moment::now(), number });
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
             // Each request on it learns how it ends.
@@ -357,11 +369,19 @@ impl Pool {
         }
     }
 
-    /// Drops what has been idle too long. Returns whether anything is left to prune.
-    fn prune(&self) -> bool {
+    /// Drops what has been idle too long. Returns when to prune again, if anything is left.
+    fn prune(&self) -> Option<Duration> {
+        let spare_keep_alive = self.spare_keep_alive();
         let mut state = self.state.lock();
         let now = Instant::now();
         state.idle.retain(|idle| idle.expires_at > now);
+        // The last one is the newest. It also tells when the server goes away.
+        let mut spares = state.idle.len().saturating_sub(1);
+        state.idle.retain(|idle| {
+            let is_spare = spares > 0;
+            spares = spares.saturating_sub(1);
+            !is_spare || idle.connection.kept_since.is_some_and(|since| since + spare_keep_alive > now)
+        });
         state.tails.retain(|(_, until)| *until > now);
         if !mem::take(&mut state.spare_was_used) {
             state.spare.release();
@@ -369,7 +389,15 @@ impl Pool {
         if state.idle.is_empty() && state.tails.is_empty() && state.spare.is_empty() {
             state.pruner = None;
         }
-        state.pruner.is_some()
+        let has_spares = state.idle.len() > 1;
+        let interval = if has_spares { spare_keep_alive.min(PRUNE_INTERVAL) } else { PRUNE_INTERVAL };
+        state.pruner.is_some().then_some(interval)
+    }
+
+    /// How long connections are kept that a burst leaves behind: each takes some 40 KB. To make one costs little
+    /// without TLS.
+    fn spare_keep_alive(&self) -> Duration {
+        if self.dialer.is_encrypted() { ENCRYPTED_SPARE_KEEP_ALIVE } else { SPARE_KEEP_ALIVE }
     }
 }
 
@@ -383,18 +411,26 @@ impl Drop for Pool {
 
 /// Prunes the pool until it is empty. Nobody drives an idle connection, so nobody else would close
 /// it in time.
-async fn prune_periodically(pool: Weak<Pool>) {
+async fn prune_periodically(pool: Weak<Pool>, first_interval: Duration) {
+    let mut interval = first_interval;
     loop {
         // Sleeps first, since a busy pool is often empty: the task must not start with every
         // request.
-        tokio::time::sleep(PRUNE_INTERVAL).await;
-        if !pool.upgrade().is_some_and(|pool| pool.prune()) {
-            return;
+        tokio::time::sleep(interval).await;
+        match pool.upgrade().and_then(|pool| pool.prune()) {
+            Some(next) => interval = next,
+            None => return,
         }
     }
 }
 
-/// Interval between prunings.
+/// How long connections over plain HTTP are kept beside the newest one.
+const SPARE_KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// How long connections over TLS are kept beside the newest one.
+const ENCRYPTED_SPARE_KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Longest interval between prunings.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bodies of this size or more leave their buffer for the next one, until a pruning finds it
@@ -438,5 +474,42 @@ impl Wake for CloseNotifier {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::Tls;
+    use tokio::net::TcpListener;
+
+    use super::super::dial::ResolverConfig;
+    use super::super::proxy::Route;
+    use super::super::target::Target;
+    use super::super::tls::{OfferedVersions, TlsSettings};
+    use super::*;
+
+    /// Connections that were kept when the machine was suspended are not used again, not even by the first request
+    /// after it.
+    #[tokio::test]
+    async fn kept_connections_are_not_used_after_a_suspend() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let target = Target::new(url.parse().unwrap()).unwrap();
+        let trust = Arc::new(TlsSettings::new(Tls::default(), OfferedVersions::Any));
+        let dialer = Dialer::new(&target, Route::Direct, trust, ResolverConfig::default()).unwrap();
+        let pool = Arc::new(Pool::new(dialer, Duration::from_secs(10)));
+        for suspend in [Duration::ZERO, Duration::from_secs(600)] {
+            for _ in 0..2 {
+                let NewConnection::Exclusive(line) = pool.dialer.open().await.unwrap() else {
+                    panic!("there is no TLS to agree on HTTP/2 in")
+                };
+                pool.put(line, DEFAULT_KEEP_ALIVE);
+            }
+            for idle in &mut pool.state.lock().idle {
+                idle.kept_at = idle.kept_at.before_suspend(suspend);
+            }
+            let taken = (pool.take_idle().is_some(), pool.take_idle().is_some());
+            assert_eq!(taken, (suspend.is_zero(), suspend.is_zero()), "{suspend:?}");
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Decides how a server is reached: directly, or through which proxy.
 
 use std::fmt;
-#[cfg(feature = "proxy")]
-use std::net::IpAddr;
 
+#[cfg(feature = "proxy")]
+use bowline_config::is_loopback_host;
 use http::Uri;
 #[cfg(feature = "proxy")]
 pub(super) use hyper_util::client::proxy::matcher::Intercept;
@@ -85,7 +85,7 @@ impl Proxies {
 
     #[cfg(feature = "proxy")]
     pub(super) fn route(&self, server: &Uri) -> Route {
-        if server.host().is_none_or(is_loopback) {
+        if server.host().is_none_or(is_loopback_host) {
             return Route::Direct;
         }
         let matcher = match self {
@@ -133,20 +133,6 @@ impl fmt::Debug for Route {
         match self.proxy() {
             None => f.write_str("direct"),
             Some(proxy) => write!(f, "through {}", proxy.uri()),
-        }
-    }
-}
-
-/// Whether a host, as written in a URL, is this machine.
-#[cfg(feature = "proxy")]
-fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    match bare.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => ip.is_loopback(),
-        Ok(IpAddr::V6(ip)) => ip.to_canonical().is_loopback(),
-        Err(_) => {
-            let name = bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
         }
     }
 }

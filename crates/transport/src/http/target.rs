@@ -4,6 +4,8 @@ use bowline_proto::fault::{Cause, Fault};
 use http::{HeaderValue, Uri};
 use url::Url;
 
+use crate::shown_url::describe_url;
+
 /// One URL of the server, in every form that a request needs.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -35,10 +37,8 @@ impl Target {
     /// Resolves `reference` against this URL; refuses another origin.
     pub(super) fn resolve(&self, reference: &str) -> Result<Self, Fault> {
         let elsewhere = |location: String| Fault::before_sending(Cause::Redirect { location });
-        let mut url = self.url.join(reference).map_err(|_| {
-            elsewhere(reference.chars().take(MAX_LOCATION_CHARS).collect())
-                .with_note("the location is not a URL")
-        })?;
+        // What cannot be parsed may have a key anywhere.
+        let mut url = self.url.join(reference).map_err(|_| elsewhere(NO_ADDRESS.to_owned()))?;
         if url.origin() != self.url.origin() {
             return Err(elsewhere(display_url(&url)).with_note("it is another origin"));
         }
@@ -53,15 +53,13 @@ impl Target {
     }
 }
 
-/// A URL for display: without the query, which may contain a token.
+/// Formats the target of a redirect without what may be a key. Faults have no other form of it.
 pub(super) fn display_url(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.as_str().chars().take(MAX_LOCATION_CHARS).collect()
+    describe_url(url).chars().take(MAX_LOCATION_CHARS).collect()
 }
+
+/// What is shown of a location that is not a URL.
+pub(super) const NO_ADDRESS: &str = "an address that is none";
 
 const MAX_LOCATION_CHARS: usize = 256;
 
@@ -94,6 +92,24 @@ mod tests {
             let fault = target.resolve(other).unwrap_err();
             let Cause::Redirect { location } = fault.cause else { panic!("{other}") };
             assert!(!location.contains("secret"), "{location}");
+        }
+    }
+
+    #[test]
+    fn key_in_a_refused_location_is_not_shown() {
+        let target = target("https://server.test/mcp/");
+        for (location, shown) in [
+            (
+                "https://127.0.0.1:18443/sk-live-S3CR3T0123456789/mcp?key=S3CR3T",
+                "refused to follow a redirect to https://127.0.0.1:18443/…/mcp: it is another origin",
+            ),
+            ("//u:S3CR3T@h/#S3CR3T", "refused to follow a redirect to https://h/: it is another origin"),
+            ("app:S3CR3T", "refused to follow a redirect to app:…: it is another origin"),
+            ("https://[S3CR3T", "refused to follow a redirect to an address that is none"),
+        ] {
+            let fault = target.resolve(location).unwrap_err();
+            assert_eq!(fault.to_string(), shown);
+            assert!(!format!("{fault:?}").contains("S3CR3T"), "{fault:?}");
         }
     }
 

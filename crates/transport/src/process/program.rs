@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use bowline_proto::fault::{Cause, Fault, SpawnError};
 use which::which_in;
 
+use super::locate::{WINDOWS_LINE_END, has_windows_line_end, read_first_line};
+
 /// A program that can be started.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -40,6 +42,11 @@ impl Program {
         let file = self.file.display();
         match error.kind() {
             // The file exists, because it was found; so its interpreter is missing.
+            io::ErrorKind::NotFound
+                if read_first_line(&self.file).is_some_and(|line| has_windows_line_end(&line)) =>
+            {
+                spawn_fault(SpawnError::Other).with_note(format!("{file}: {WINDOWS_LINE_END}"))
+            }
             io::ErrorKind::NotFound => spawn_fault(SpawnError::Other)
                 .with_note(format!("{file} is there, but not the interpreter named in its first line")),
             io::ErrorKind::PermissionDenied => {

@@ -8,7 +8,7 @@ use crate::support::{Server, body_events, body_json, config, json, link, post, w
 use bowline_proto::fault::{Cause, Execution, Limit, Misbehavior};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use http::HeaderMap;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinSet;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
@@ -239,6 +239,35 @@ async fn a_connection_is_not_kept_for_ever() {
     let hour = Duration::from_secs(3600);
     tokio::time::timeout(hour, peer.closed()).await.expect("closed long before");
     drop(link);
+}
+
+/// The newest one stays: it serves the next call, and tells when the server goes away.
+#[tokio::test]
+async fn a_burst_leaves_one_connection_behind() {
+    let raw = RawServer::bind().await;
+    let link = link(&raw.url());
+    let is_answered = Notify::new();
+    let call = async || {
+        post(&link).await.unwrap();
+        is_answered.notify_one();
+    };
+    let ((), (), (mut older, mut newest)) = tokio::join!(call(), call(), async {
+        let (mut older, mut newest) = (raw.accept().await, raw.accept().await);
+        for peer in [&mut older, &mut newest] {
+            peer.request().await;
+            peer.write(OK).await;
+            is_answered.notified().await;
+        }
+        (older, newest)
+    });
+    // From here on the clock jumps to the next timer whenever nothing else happens.
+    tokio::time::pause();
+    let soon = Duration::from_secs(30);
+    tokio::time::timeout(soon, older.closed()).await.expect("closed long before");
+    let ((), ()) = tokio::join!(call(), async {
+        newest.request().await;
+        newest.write(OK).await;
+    });
 }
 
 // HM-12

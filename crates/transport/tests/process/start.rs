@@ -127,6 +127,17 @@ async fn a_script_whose_interpreter_is_missing() {
 }
 
 #[tokio::test]
+async fn a_script_whose_first_line_has_a_windows_line_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server");
+    executable(&file, "#!/bin/sh\r\necho\r\n");
+    let fault = expect_refusal(&command(file.to_str().unwrap(), &[])).await;
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
+    let text = fault.to_string();
+    assert!(text.ends_with("/server: its first line has a Windows line end (CR LF)"), "{text}");
+}
+
+#[tokio::test]
 async fn a_missing_working_folder_is_named() {
     let stdio = with!(sh("exit 0"), cwd: Some("/nowhere/at/all".into()));
     let fault = expect_refusal(&stdio).await;

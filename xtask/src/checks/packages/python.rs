@@ -1,11 +1,12 @@
-//! Installs the wheel into an empty environment.
+//! Installs the wheel into an empty environment, and starts it with `uvx`.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::program::Program;
 use crate::{
@@ -43,4 +44,42 @@ pub(super) fn install(
         executing_native(Program::new("the wheel, by the name of the package", command)),
         executing_native(module),
     ])
+}
+
+/// Starts both commands of the wheel with `uvx` in an empty home, and checks that `bowline install` sees that it runs
+/// from the cache of uv, which may be emptied: the entry of a host has to start `uvx`, too.
+pub(super) fn check_uvx(metadata: &Metadata, uvx: &Path, wheel: &Path, folder: &Path) -> Result<()> {
+    let started = |command: &str| {
+        let mut program = Program::new("uvx", uvx);
+        program.command.extend(["--quiet", "--offline", "--from"].map(OsString::from));
+        program.command.extend([wheel.into(), command.into()]);
+        let settings: [(&str, OsString); 3] = [
+            ("UV_CACHE_DIR", folder.join("cache").into()),
+            ("UV_NO_CONFIG", "1".into()),
+            ("UV_PYTHON_DOWNLOADS", "never".into()),
+        ];
+        program.environment = settings.map(|(name, value)| (name.into(), value)).into();
+        program
+    };
+    for command in ["bowline", &*metadata.pypi_package] {
+        let output = started(command).run(&["--version"])?;
+        ensure!(
+            output.status.success() && output.stdout == format!("bowline {}\n", metadata.version),
+            "`uvx {command} --version` ended with {} and printed {}{}",
+            output.status,
+            output.stdout,
+            output.stderr
+        );
+    }
+    let output = started("bowline").run(&["install", "claude-code", "--dry-run"])?;
+    let words = ["--from", &*metadata.pypi_package, "bowline", "serve", "--stdio"];
+    let entry = [r#""command": "uvx""#.to_owned(), format!(r#""args": {words:?}"#)];
+    ensure!(
+        output.status.success() && entry.iter().all(|line| output.stdout.contains(line)),
+        "the program does not see that uvx started it: {}{}",
+        output.stdout,
+        output.stderr
+    );
+    eprintln!("uvx: ok");
+    Ok(())
 }

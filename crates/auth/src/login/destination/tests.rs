@@ -8,6 +8,7 @@ use bowline_transport::http::Proxies;
 
 use super::*;
 use crate::context::AuthContext;
+use crate::discovery::Discovery;
 use crate::discovery::tests::bare_discovery;
 use crate::http_client::AuthHttpClient;
 use crate::prompt::{DeviceCode, LoginPage, PageReply, PromptFuture};
@@ -55,8 +56,16 @@ fn ctx(server: &str, auth: AuthSettings) -> AuthContext {
 }
 
 async fn checked(ctx: &AuthContext, page: &str, prompt: Option<&Person>) -> Result<(), AuthError> {
-    let discovery = bare_discovery();
-    let login = LoginParams { ctx, discovery: &discovery, scopes: &[], resource: None, dpop: None };
+    checked_by(ctx, &bare_discovery(), page, prompt).await
+}
+
+async fn checked_by(
+    ctx: &AuthContext,
+    discovery: &Discovery,
+    page: &str,
+    prompt: Option<&Person>,
+) -> Result<(), AuthError> {
+    let login = LoginParams { ctx, discovery, scopes: &[], resource: None, dpop: None };
     check(&login, &page.parse().unwrap(), prompt.map(|it| it as &dyn LoginPrompt)).await
 }
 
@@ -116,6 +125,18 @@ async fn a_page_at_another_host_is_for_the_person_to_allow() {
     }
     let trusted = with!(AuthSettings::default(), issuer: Some("https://as.example".into()));
     checked(&self::ctx(RESOURCE, trusted), page, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn issuer_with_a_key_is_not_written_out() {
+    let mut discovery = bare_discovery();
+    discovery.metadata.issuer = "https://as.example/tenants/AbCdEf0123456789xyz".to_owned();
+    let ctx = ctx(RESOURCE, AuthSettings::default());
+    let page = "https://accounts.example.org/authorize";
+    let error = checked_by(&ctx, &discovery, page, None).await.unwrap_err();
+    assert!(error.what.starts_with("https://as.example/tenants/… has its login page at"), "{error}");
+    let hint = "if that is right, set `issuer` in the server's `auth` to this authorization server";
+    assert_eq!(error.hint.as_deref(), Some(hint));
 }
 
 #[test]

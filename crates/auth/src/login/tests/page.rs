@@ -130,7 +130,7 @@ async fn what_is_not_of_this_login_does_not_end_it() {
     ] {
         let answer = Browser::new().visit(&forged).await;
         assert_eq!(answer.status, 400, "{forged}");
-        assert!(answer.body.contains("belongs to no login"), "{forged}: {}", answer.body);
+        assert!(answer.body.contains("No login is waiting"), "{forged}: {}", answer.body);
     }
     assert_eq!(Browser::new().visit(&format!("{origin}/favicon.ico")).await.status, 404);
     assert_eq!(scene.server.count("token"), 0);

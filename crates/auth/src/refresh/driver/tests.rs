@@ -43,14 +43,18 @@ impl RefreshBench {
         self.login.read(&self.auth, &url()).await.unwrap().map(|(record, _)| record)
     }
 
-    async fn renew<F>(&self, answer: impl Fn(u32) -> F) -> RefreshOutcome
+    async fn refresh<F>(&self, answer: impl Fn(u32) -> F) -> RefreshOutcome
     where
         F: Future<Output = Result<Tokens, AuthError>>,
     {
-        self.renew_with(None, answer).await
+        self.refresh_with(None, answer).await
     }
 
-    async fn renew_with<F>(&self, unsaved: Option<UnsavedLogin>, answer: impl Fn(u32) -> F) -> RefreshOutcome
+    async fn refresh_with<F>(
+        &self,
+        unsaved: Option<UnsavedLogin>,
+        answer: impl Fn(u32) -> F,
+    ) -> RefreshOutcome
     where
         F: Future<Output = Result<Tokens, AuthError>>,
     {
@@ -125,7 +129,7 @@ fn access(outcome: &RefreshOutcome) -> &str {
 #[tokio::test]
 async fn a_new_token_is_saved_before_it_is_returned() {
     let bench = RefreshBench::new().await;
-    let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
+    let outcome = bench.refresh(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     let kept = bench.kept().await.unwrap();
     assert_eq!((kept.access, kept.refresh), ("a2".into(), Some("r2".into())));
@@ -137,7 +141,7 @@ async fn a_new_token_is_saved_before_it_is_returned() {
 async fn a_token_of_another_process_is_adopted_without_a_request() {
     let bench = RefreshBench::new().await;
     bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
-    let outcome = bench.renew(async |_| refused(AuthErrorKind::Refused)).await;
+    let outcome = bench.refresh(async |_| refused(AuthErrorKind::Refused)).await;
     assert_eq!(access(&outcome), "a2");
     assert!(bench.asked().is_empty());
 }
@@ -151,7 +155,7 @@ async fn a_waiting_process_adopts_the_token_of_the_other() {
         bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
         bench.login.store.release(lease).await.unwrap();
     };
-    let (outcome, ()) = tokio::join!(bench.renew(async |_| refused(AuthErrorKind::Refused)), other);
+    let (outcome, ()) = tokio::join!(bench.refresh(async |_| refused(AuthErrorKind::Refused)), other);
     assert_eq!(access(&outcome), "a2");
     assert!(bench.asked().is_empty());
 }
@@ -161,7 +165,7 @@ async fn a_waiting_process_adopts_the_token_of_the_other() {
 async fn invalid_grant_counts_only_for_the_stored_token() {
     let bench = RefreshBench::new().await;
     let outcome = bench
-        .renew(async |_| {
+        .refresh(async |_| {
             bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
             refused(AuthErrorKind::InvalidGrant)
         })
@@ -174,7 +178,7 @@ async fn invalid_grant_counts_only_for_the_stored_token() {
 async fn a_newer_stored_refresh_token_is_used() {
     let bench = RefreshBench::new().await;
     let outcome = bench
-        .renew(async |count| {
+        .refresh(async |count| {
             if count > 0 {
                 return given("a3", Some("r3"));
             }
@@ -189,14 +193,14 @@ async fn a_newer_stored_refresh_token_is_used() {
 #[tokio::test]
 async fn an_ended_login_is_marked_and_kept() {
     let bench = RefreshBench::new().await;
-    let outcome = bench.renew(async |_| refused(AuthErrorKind::InvalidGrant)).await;
+    let outcome = bench.refresh(async |_| refused(AuthErrorKind::InvalidGrant)).await;
     let RefreshOutcome::LoginEnded { why, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!(why.kind, AuthErrorKind::InvalidGrant);
     let kept = bench.kept().await.unwrap();
     assert!(matches!(kept.state, LoginState::NeedsLogin(_)));
     assert_eq!(kept.refresh, Some("r1".into()));
     // The spent token is not sent again.
-    let again = bench.renew(async |_| given("a2", None)).await;
+    let again = bench.refresh(async |_| given("a2", None)).await;
     assert!(matches!(again, RefreshOutcome::LoginEnded { .. }));
     assert_eq!(bench.asked(), ["r1"]);
 }
@@ -206,7 +210,7 @@ async fn a_temporary_failure_changes_nothing() {
     for kind in [AuthErrorKind::Unavailable, AuthErrorKind::Refused, AuthErrorKind::Untrusted] {
         let bench = RefreshBench::new().await;
         let before = bench.kept().await;
-        let outcome = bench.renew(async |_| refused(kind)).await;
+        let outcome = bench.refresh(async |_| refused(kind)).await;
         assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == kind));
         assert_eq!(bench.kept().await, before);
         assert!(bench.is_free().await);
@@ -227,7 +231,7 @@ async fn an_unreachable_authorization_server_times_out_before_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_response_is_awaited_while_the_lease_is_renewed() {
     let bench = RefreshBench::new().await;
-    let slow = bench.renew(async |_| {
+    let slow = bench.refresh(async |_| {
         for _ in 0..9 {
             sleep(LEASE_TTL).await;
             assert!(!bench.is_free().await);
@@ -243,7 +247,7 @@ async fn a_slow_response_is_awaited_while_the_lease_is_renewed() {
 async fn a_missing_response_times_out() {
     let bench = RefreshBench::new().await;
     let before = Instant::now();
-    let outcome = bench.renew(async |_| std::future::pending().await).await;
+    let outcome = bench.refresh(async |_| std::future::pending().await).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert_eq!(before.elapsed(), RESPONSE_TIMEOUT);
     assert!(bench.is_free().await);
@@ -329,7 +333,7 @@ async fn a_repeated_request_confirms_the_lease_again() {
 async fn a_logout_meanwhile_stays_a_logout() {
     let bench = RefreshBench::new().await;
     let outcome = bench
-        .renew(async |_| {
+        .refresh(async |_| {
             bench.login.store.remove(&bench.login.key, Precondition::Any).await.unwrap();
             given("a2", Some("r2"))
         })
@@ -344,7 +348,7 @@ async fn a_logout_meanwhile_stays_a_logout() {
 async fn an_end_marked_by_another_process_does_not_discard_new_tokens() {
     let bench = RefreshBench::new().await;
     let outcome = bench
-        .renew(async |_| {
+        .refresh(async |_| {
             bench.keep(&bench.kept().await.unwrap().with_login_needed("refused")).await;
             given("a2", Some("r2"))
         })
@@ -360,7 +364,7 @@ async fn a_login_meanwhile_is_not_overwritten() {
     let mut login = record("b1", Some("s1"), Some(in_an_hour()));
     login.logged_in_at = SystemTime::now();
     let outcome = bench
-        .renew(async |_| {
+        .refresh(async |_| {
             bench.keep(&login).await;
             given("a2", Some("r2"))
         })
@@ -372,7 +376,7 @@ async fn a_login_meanwhile_is_not_overwritten() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_store_loses_nothing_and_keeps_the_lease() {
     let bench = RefreshBench::new().await;
-    let renewal = bench.renew(async |_| {
+    let refresh = bench.refresh(async |_| {
         bench.store.writes_fail.store(true, Ordering::Relaxed);
         given("a2", Some("r2"))
     });
@@ -381,7 +385,7 @@ async fn a_failing_store_loses_nothing_and_keeps_the_lease() {
         assert!(!bench.is_free().await);
         bench.store.writes_fail.store(false, Ordering::Relaxed);
     };
-    let (outcome, ()) = tokio::join!(renewal, watch);
+    let (outcome, ()) = tokio::join!(refresh, watch);
     assert_eq!(access(&outcome), "a2");
     assert_eq!(bench.kept().await.unwrap().refresh, Some("r2".into()));
 }
@@ -390,7 +394,7 @@ async fn a_failing_store_loses_nothing_and_keeps_the_lease() {
 async fn unsaved_tokens_are_returned_and_saved_by_the_next_refresh() {
     let bench = RefreshBench::new().await;
     bench.store.writes_fail.store(true, Ordering::Relaxed);
-    let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
+    let outcome = bench.refresh(async |_| given("a2", Some("r2"))).await;
     let RefreshOutcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
     assert_eq!(mine.record.access, "a2".into());
     assert_eq!(bench.kept().await.unwrap().refresh, Some("r1".into()));
@@ -398,7 +402,7 @@ async fn unsaved_tokens_are_returned_and_saved_by_the_next_refresh() {
     // again.
     bench.store.writes_fail.store(false, Ordering::Relaxed);
     let before = Instant::now();
-    let outcome = bench.renew_with(Some(mine), async |_| given("a3", Some("r3"))).await;
+    let outcome = bench.refresh_with(Some(mine), async |_| given("a3", Some("r3"))).await;
     assert_eq!(access(&outcome), "a3");
     assert_eq!(bench.asked(), ["r1", "r2"]);
     // It does not wait for its own lease, which could not be released.
@@ -413,11 +417,11 @@ async fn tokens_that_can_be_requested_again_are_used_unsaved() {
     let bench = RefreshBench::new().await;
     bench.store.writes_fail.store(true, Ordering::Relaxed);
     let before = Instant::now();
-    let outcome = bench.renew(async |_| given("a2", None)).await;
+    let outcome = bench.refresh(async |_| given("a2", None)).await;
     let RefreshOutcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
     assert_eq!((mine.record.access.expose(), before.elapsed()), ("a2", Duration::ZERO));
     assert!(mine.right.0.is_none());
-    let outcome = bench.renew_with(Some(mine), async |_| given("a3", None)).await;
+    let outcome = bench.refresh_with(Some(mine), async |_| given("a3", None)).await;
     let RefreshOutcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
     assert_eq!(mine.record.access.expose(), "a3");
     assert_eq!(bench.asked(), ["r1", "r1"]);
@@ -427,7 +431,7 @@ async fn tokens_that_can_be_requested_again_are_used_unsaved() {
 async fn a_store_that_cannot_be_read_is_an_error_and_nobody_is_asked() {
     let bench = RefreshBench::new().await;
     bench.store.all_fail.store(true, Ordering::Relaxed);
-    let outcome = bench.renew(async |_| given("a2", None)).await;
+    let outcome = bench.refresh(async |_| given("a2", None)).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Store));
     assert!(bench.asked().is_empty());
 }
@@ -435,7 +439,7 @@ async fn a_store_that_cannot_be_read_is_an_error_and_nobody_is_asked() {
 #[tokio::test]
 async fn only_a_registered_client_that_is_unknown_ends_the_login() {
     let bench = RefreshBench::new().await;
-    let outcome = bench.renew(async |_| refused(AuthErrorKind::InvalidClient)).await;
+    let outcome = bench.refresh(async |_| refused(AuthErrorKind::InvalidClient)).await;
     assert!(
         matches!(outcome, RefreshOutcome::LoginEnded { why, .. } if why.kind == AuthErrorKind::InvalidClient)
     );
@@ -444,7 +448,7 @@ async fn only_a_registered_client_that_is_unknown_ends_the_login() {
     let mut configured = record("a1", Some("r1"), Some(SystemTime::now()));
     configured.client.as_mut().unwrap().origin = crate::client::ClientOrigin::Configured;
     bench.keep(&configured).await;
-    let outcome = bench.renew(async |_| refused(AuthErrorKind::InvalidClient)).await;
+    let outcome = bench.refresh(async |_| refused(AuthErrorKind::InvalidClient)).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Setup));
     assert_eq!(bench.kept().await, Some(configured));
 }
@@ -458,7 +462,7 @@ async fn a_refused_assertion_is_not_sent_again() {
     machine.by = crate::record::GrantKind::ClientCredentials;
     bench.keep(&machine).await;
     let bench = RefreshBench { auth, ..bench };
-    let outcome = bench.renew(async |_| refused(AuthErrorKind::InvalidGrant)).await;
+    let outcome = bench.refresh(async |_| refused(AuthErrorKind::InvalidGrant)).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::InvalidGrant));
     assert_eq!(bench.asked().len(), 1);
     assert_eq!(bench.kept().await, Some(machine));
@@ -470,7 +474,7 @@ async fn a_dead_process_is_waited_for_until_its_lease_expires() {
     let before = Instant::now();
     // Neither released nor renewed.
     let _dead = bench.acquire_lease().await;
-    let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
+    let outcome = bench.refresh(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     assert!(before.elapsed() <= LEASE_TTL + Duration::from_secs(1), "{:?}", before.elapsed());
 }
@@ -496,8 +500,8 @@ async fn the_critical_section_is_reported_and_can_be_refused() {
         passed.lock().push(pass);
         true
     };
-    let renewed = run_refresh(&bench.login, (&bench.auth, &url), goal(), ask, note);
-    let (outcome, ()) = tokio::join!(renewed, other);
+    let refresh = run_refresh(&bench.login, (&bench.auth, &url), goal(), ask, note);
+    let (outcome, ()) = tokio::join!(refresh, other);
     assert_eq!(access(&outcome), "a2");
     let mut passed = passed.into_inner();
     assert_eq!(passed.pop(), Some(RefreshProgress::Requesting));

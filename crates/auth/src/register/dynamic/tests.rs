@@ -193,6 +193,11 @@ async fn answers_that_name_no_client_are_errors() {
         site.respond("/register", 200, &answer);
         let error = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "{answer}");
+        if answer.get("error").is_none() {
+            let issuer = &metadata(&site).issuer;
+            let why = "its answer (status 200) is not a valid registration response";
+            assert_eq!(error.what, format!("{issuer} refused to register this client: {why}"));
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use bowline_config::find_placeholders;
+use bowline_config::{find_placeholders, is_loopback};
 use bowline_hosts::valid_server_name;
 use bowline_settings::EntryValue;
 use url::{Host, Url};
 
+use super::install_link::InstallLink;
 use super::registry::RegistryName;
 use crate::args::{AddArgs, UrlTransport};
 use crate::failure::{Failure, Outcome};
@@ -19,8 +20,19 @@ pub(super) struct NewServer {
     /// The keys of its entry, apart from `env`.
     pub(super) entry: Vec<(&'static str, EntryValue)>,
     pub(super) env: Vec<(String, EnvValue)>,
-    /// The command of a program that somebody else has published, as it is shown before it is started.
-    pub(super) package_command: Option<String>,
+    /// What somebody else has published and has to be approved.
+    pub(super) foreign: Option<ForeignServer>,
+    /// What is worth knowing about it, as sentences.
+    pub(super) notes: Vec<String>,
+}
+
+/// A server that somebody else has published, as it is shown before it is used.
+#[derive(Debug, PartialEq)]
+pub(super) enum ForeignServer {
+    /// A command that is started.
+    Command(String),
+    /// A URL of a link, with what is sent to it.
+    Url(String),
 }
 
 /// The value of an environment variable of a server.
@@ -31,6 +43,9 @@ pub(super) enum EnvValue {
     Inherited,
 }
 
+/// Keys of an entry apart from `env`, its variables, and what is worth knowing about it.
+type SourceEntry = (Vec<(&'static str, EntryValue)>, Vec<(String, EnvValue)>, Vec<String>);
+
 /// Where a server is.
 enum Source {
     /// A URL as it is written into the entry, and as it is read if all of it is known.
@@ -38,6 +53,7 @@ enum Source {
     Command(Vec<String>),
     /// A command that runs a package, and the name of the package.
     Package(Vec<String>, String),
+    Link(Box<InstallLink>),
 }
 
 impl NewServer {
@@ -49,7 +65,9 @@ impl NewServer {
         }
         let (name, source) = match (&*words, command.is_empty()) {
             ([], true) => {
-                return Err(usage("a URL, a package, a name in the registry or a command is missing"));
+                return Err(usage(
+                    "a URL, a package, a link, a name in the registry or a command is missing",
+                ));
             }
             ([], false) => (None, Source::Command(command)),
             ([name], false) => (Some(name.clone()), Source::Command(command)),
@@ -60,20 +78,27 @@ impl NewServer {
         let Some(name) = name.or_else(|| source.suggest_name()) else {
             return Err(usage("NAME is missing, and none can be derived from the rest"));
         };
-        let is_url = matches!(source, Source::Url(..));
+        let is_url = source.is_url();
         if is_url && (!envs.is_empty() || cwd.is_some()) {
             return Err(usage("-e and --cwd are for a command that is started"));
         }
         if !is_url && (!headers.is_empty() || transport.is_some() || ca_file.is_some()) {
             return Err(usage("-H, --transport and --ca-file are for a URL"));
         }
-        let package_command = source.package_command();
-        let mut entry = source.into_entry(cwd.as_deref());
+        let headers = parse_headers(&headers)?;
+        let mut source = source;
+        if let Source::Link(link) = &mut source {
+            link.replace(&headers, &envs);
+        }
+        let foreign = source.foreign();
+        let (mut entry, mut env, notes) = source.into_entry(cwd.as_deref());
+        env.extend(parse_envs(envs));
         if let Some(transport) = transport {
             let transport = match transport {
                 UrlTransport::Http => "http",
                 UrlTransport::Sse => "sse",
             };
+            entry.retain(|(key, _)| *key != "transport");
             entry.push(("transport", EntryValue::Text(transport.to_owned())));
         }
         if let Some(path) = &ca_file {
@@ -82,9 +107,12 @@ impl NewServer {
             entry.push(("ca_file", EntryValue::Text(path.display().to_string())));
         }
         if !headers.is_empty() {
-            entry.push(("headers", EntryValue::Table(parse_headers(&headers)?)));
+            match entry.iter_mut().find(|(key, _)| *key == "headers") {
+                Some((_, EntryValue::Table(own))) => own.extend(headers),
+                _ => entry.push(("headers", EntryValue::Table(headers))),
+            }
         }
-        Ok(Self { name, entry, env: parse_envs(envs), package_command })
+        Ok(Self { name, entry, env, foreign, notes })
     }
 }
 
@@ -113,12 +141,14 @@ pub(super) fn command_entry(
     if !args.is_empty() {
         entry.push(("args", EntryValue::List(args)));
     }
-    if let Some(cwd) = cwd {
-        // The entry can be used from every folder.
-        let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.to_owned());
-        entry.push(("cwd", EntryValue::Text(cwd.display().to_string())));
-    }
+    entry.extend(cwd.map(cwd_key));
     entry
+}
+
+/// The key for the folder of a command. The entry can be used from every folder.
+fn cwd_key(cwd: &Path) -> (&'static str, EntryValue) {
+    let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.to_owned());
+    ("cwd", EntryValue::Text(cwd.display().to_string()))
 }
 
 /// The variables of `-e`.
@@ -138,6 +168,9 @@ pub(super) fn parse_headers(headers: &[String]) -> Outcome<Vec<(String, String)>
 impl Source {
     /// Parses the word after the name, which is repeated in a hint.
     fn parse(text: &str, name: Option<&str>) -> Outcome<Self> {
+        if let Some(link) = InstallLink::parse(text) {
+            return Ok(Self::Link(Box::new(link?)));
+        }
         let has_scheme = text.starts_with("https://") || text.starts_with("http://");
         let is_package = text.starts_with("npm:") || text.starts_with("pypi:");
         if text.contains(char::is_whitespace) && !has_scheme && !is_package {
@@ -189,6 +222,7 @@ impl Source {
                 Host::Ipv4(_) | Host::Ipv6(_) => Some("local".to_owned()),
             },
             Self::Package(_, name) => name_of_package(name),
+            Self::Link(link) => valid_server_name(&link.name),
             Self::Command(words) => {
                 let program = Path::new(words.first()?).file_stem()?.to_str()?;
                 let arguments = || words[1..].iter().filter(|word| !word.starts_with('-'));
@@ -205,30 +239,49 @@ impl Source {
         }
     }
 
-    /// The command of a package, as it is shown.
-    fn package_command(&self) -> Option<String> {
-        let Self::Package(words, _) = self else { return None };
-        let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
-        Some(words.join(" "))
+    fn is_url(&self) -> bool {
+        match self {
+            Self::Url(..) => true,
+            Self::Command(_) | Self::Package(..) => false,
+            Self::Link(link) => link.is_url(),
+        }
     }
 
-    fn into_entry(self, cwd: Option<&Path>) -> Vec<(&'static str, EntryValue)> {
+    /// What has to be approved, as it is shown.
+    fn foreign(&self) -> Option<ForeignServer> {
         match self {
+            Self::Url(..) | Self::Command(_) => None,
+            Self::Package(words, _) => {
+                let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
+                Some(ForeignServer::Command(words.join(" ")))
+            }
+            Self::Link(link) if link.is_url() => Some(ForeignServer::Url(link.describe())),
+            Self::Link(link) => Some(ForeignServer::Command(link.describe())),
+        }
+    }
+
+    /// The keys of the entry apart from `env`, its variables, and what is worth knowing.
+    fn into_entry(self, cwd: Option<&Path>) -> SourceEntry {
+        let entry = match self {
             Self::Url(text, _) => vec![("url", EntryValue::Text(text))],
             Self::Command(words) | Self::Package(words, _) => command_entry(words, cwd),
-        }
+            Self::Link(link) => {
+                let InstallLink { mut entry, env, notes, name: _ } = *link;
+                if let Some(cwd) = cwd {
+                    entry.retain(|(key, _)| *key != "cwd");
+                    entry.push(cwd_key(cwd));
+                }
+                let env = env.into_iter().map(|(name, value)| (name, EnvValue::Given(value)));
+                return (entry, env.collect(), notes);
+            }
+        };
+        (entry, Vec::new(), Vec::new())
     }
 }
 
 /// Whether a URL without its scheme is one of this machine.
 fn is_on_this_machine(text: &str) -> bool {
-    let url = Url::parse(&format!("http://{text}")).ok();
-    match url.as_ref().and_then(Url::host) {
-        Some(Host::Domain(domain)) => domain == "localhost" || domain.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    Url::parse(&format!("http://{text}")).is_ok_and(|url| is_loopback(&url))
 }
 
 /// Whether a text is a package of npm with a scope.
@@ -277,6 +330,7 @@ mod tests {
             transport: None,
             ca_file: None,
             connect_timeout: None,
+            message_limit: None,
             registry: RegistryArgs::default(),
             replace: false,
             no_check: false,
@@ -318,7 +372,7 @@ mod tests {
         let list = |words: &[&str]| EntryValue::List(words.iter().map(ToString::to_string).collect());
         let new = NewServer::from_args(args(&["npm:a@1"], &[])).ok().unwrap();
         assert_eq!(new.entry, [("command", text("npx")), ("args", list(&["-y", "a@1"]))]);
-        assert_eq!(new.package_command.as_deref(), Some("npx -y a@1"));
+        assert_eq!(new.foreign, Some(ForeignServer::Command("npx -y a@1".into())));
         let mut with_headers = args(&["a", "https://h/mcp"], &[]);
         with_headers.headers = vec!["X-Key: ${KEY}".into()];
         with_headers.transport = Some(UrlTransport::Sse);
@@ -328,7 +382,7 @@ mod tests {
             new.entry,
             [("url", text("https://h/mcp")), ("transport", text("sse")), ("headers", headers)]
         );
-        assert_eq!(new.package_command, None);
+        assert_eq!(new.foreign, None);
         let mut with_ca = args(&["a", "https://h/mcp"], &[]);
         with_ca.ca_file = Some("/etc/ca.pem".into());
         let new = NewServer::from_args(with_ca).ok().unwrap();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bowline::auth::{self, Account, Auth, Overwrite};
 use bowline::config::Secret;
+use bowline_transport::describe_url_text;
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, PassphraseArgs};
@@ -53,7 +54,7 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
     let members = json!({ "logins": count, "file": out });
     settings.printer.write_event(
         &format!(
-            "{} written to {file}; from now on use them there or here, not both: a login that is renewed on two \
+            "{} written to {file}; from now on use them there or here, not both: a login that is refreshed on two \
              machines may end on both",
             units::count(count, "login"),
         ),
@@ -102,7 +103,8 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
         return Ok(Exit::Ok);
     }
     for account in &taken {
-        printer.write_text(&format!("imported the login of {} at {}", account.server, account.url))?;
+        let url = describe_url_text(&account.url);
+        printer.write_text(&format!("imported the login of {} at {url}", account.server))?;
     }
     if taken.is_empty() {
         printer.note("nothing was imported: the stored logins are newer; use --force to replace them");

@@ -9,6 +9,7 @@ use bowline::auth::{
 use bowline::config::Grant;
 use bowline::{Cause, Fault};
 use bowline_auth::{AuthorizationExamination, ChallengeReply, ResourceFacts};
+use bowline_transport::describe_url_text;
 use tokio::time::timeout;
 
 use super::check::{Blame, CheckLog, Finding};
@@ -21,7 +22,7 @@ use crate::suggested_command::with_scopes;
 /// How long reading the stored login may take: a keyring may ask a person to unlock it.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether a connection failed because of who we are.
+/// Whether a connection failed for want of a valid login.
 pub(super) fn is_about_login(fault: &Fault) -> bool {
     matches!(fault.cause, Cause::LoginRequired { .. } | Cause::LoginUnavailable | Cause::StoreUnavailable)
 }
@@ -110,11 +111,12 @@ fn challenge_finding(reply: &ChallengeReply) -> Finding {
 
 fn resource_finding(found: Result<&Option<ResourceFacts>, &AuthError>, subject: &Subject<'_>) -> Finding {
     match found {
-        Ok(Some(facts)) => Finding::ok(format!(
-            "for {}, tokens of {}",
-            facts.resource,
-            facts.authorization_servers.join(", ")
-        )),
+        Ok(Some(facts)) => {
+            let issuers: Vec<String> =
+                facts.authorization_servers.iter().map(|issuer| describe_url_text(issuer)).collect();
+            let resource = describe_url_text(&facts.resource);
+            Finding::ok(format!("for {resource}, tokens of {}", issuers.join(", ")))
+        }
         Ok(None) => Finding::ok("the server publishes none, as in 2025-03-26"),
         Err(error) => error_finding(error, Blame::Server, subject),
     }
@@ -122,7 +124,7 @@ fn resource_finding(found: Result<&Option<ResourceFacts>, &AuthError>, subject: 
 
 fn issuer_finding(found: Result<&str, &AuthError>, subject: &Subject<'_>) -> Finding {
     match found {
-        Ok(issuer) => Finding::ok(issuer),
+        Ok(issuer) => Finding::ok(describe_url_text(issuer)),
         Err(error) => error_finding(error, Blame::AuthorizationServer, subject),
     }
 }
@@ -132,6 +134,7 @@ fn client_finding(found: Result<&ClientOrigin, &AuthError>, subject: &Subject<'_
         Ok(ClientOrigin::Configured) => Finding::ok("the one of the configuration"),
         Ok(ClientOrigin::Document) => Finding::ok("named by its metadata document"),
         Ok(ClientOrigin::Registered) => Finding::ok("can be registered there"),
+        Ok(_) => Finding::ok("known, but not where from"),
         Err(error) => error_finding(error, Blame::AuthorizationServer, subject),
     }
 }
@@ -246,8 +249,8 @@ fn accepted_finding(account: Option<&Account>, now: SystemTime, login: Option<St
         AccountState::Ok => {
             let left = account.expires_at.and_then(|end| end.duration_since(now).ok());
             let left = left.map(|left| format!("; the token ends in {}", clock::format_span(left)));
-            let renewed = if account.refreshable { ", and is refreshed" } else { "" };
-            Finding::ok(format!("logged in{who}{}{renewed}", left.unwrap_or_default()))
+            let refreshed = if account.refreshable { ", and is refreshed" } else { "" };
+            Finding::ok(format!("logged in{who}{}{refreshed}", left.unwrap_or_default()))
         }
         AccountState::Expired => {
             Finding::ok(format!("logged in{who}; the token is refreshed when it is needed"))

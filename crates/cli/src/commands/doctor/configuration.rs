@@ -119,7 +119,7 @@ fn entry_finding(problems: &[Problem], settings: &Settings) -> Finding {
     let file = first.map(|problem| problem.file.display().to_string()).unwrap_or_default();
     let hint = first.and_then(|problem| problem.hint.clone());
     let seen = match first {
-        Some(problem) => format!("its entry in {file} cannot be used: {}", problem.message),
+        Some(problem) => format!("its entry in {file} cannot be used: {}", keyed_message(problem)),
         None => "its entry cannot be used".to_owned(),
     };
     Finding::failed(Blame::You, Exit::Usage, seen)
@@ -136,19 +136,20 @@ pub(super) fn usable_finding(name: &str, layer: &Layer) -> Finding {
     let seen = format!("{file}{}", if layer.origin == Origin::Project { ", trusted" } else { "" });
     match notes.first() {
         None => Finding::ok(seen),
-        Some(note) => Finding::warning(Blame::You, format!("{seen}: {}", note.message))
+        Some(note) => Finding::warning(Blame::You, format!("{seen}: {}", keyed_message(note)))
             .mend(note.hint.clone().unwrap_or_else(|| "correct the entry".to_owned()))
             .details(notes.iter().take(MAX_PROBLEMS).map(|note| problem_line(note))),
     }
 }
 
 fn problem_line(problem: &Problem) -> String {
-    let Problem { line, column, key, message, .. } = problem;
-    if key.is_empty() {
-        format!("{line}:{column}: {message}")
-    } else {
-        format!("{line}:{column}: {key}: {message}")
-    }
+    format!("{}:{}: {}", problem.line, problem.column, keyed_message(problem))
+}
+
+/// Returns the message after the key that it is about. Many messages have the key as their subject.
+fn keyed_message(problem: &Problem) -> String {
+    let Problem { key, message, .. } = problem;
+    if key.is_empty() { message.clone() } else { format!("{key}: {message}") }
 }
 
 /// How many problems are shown; `bowline config check` shows all.

@@ -23,11 +23,12 @@ const SLOW_ANSWER: Duration = Duration::from_secs(2);
 /// How long the process of a server may take to end after its input was closed.
 pub(super) const EXIT_WAIT: Duration = Duration::from_secs(3);
 /// How long closing a connection may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Limits the time of requests to what a check may take.
 pub(super) fn with_request_limits(server: Server) -> Server {
-    let (idle, total) = (server.timeouts.call.min(REQUEST_TIMEOUT), server.timeouts.max.min(REQUEST_TIMEOUT));
+    let (idle, total) =
+        (server.timeouts.idle.min(REQUEST_TIMEOUT), server.timeouts.total.min(REQUEST_TIMEOUT));
     server.with_idle_timeout(idle).with_timeout(total)
 }
 
@@ -104,11 +105,16 @@ async fn list(client: &Client, peer: &Peer) -> bowline::Result<Option<ListOutcom
     }))
 }
 
+/// Returns the name of the era, as `protocol` in an entry has it.
+pub(super) fn era_name(peer: &Peer) -> &'static str {
+    match peer.era() {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
 fn era_finding(peer: &Peer, transport: &str, server: &Server) -> Finding {
-    let (era, revision) = match peer.era() {
-        Era::Legacy => ("legacy", peer.revision.as_str()),
-        Era::Modern => ("modern", peer.revision.as_str()),
-    };
+    let (era, revision) = (era_name(peer), peer.revision.as_str());
     let name = peer.server.as_ref().map(|it| format!(" by {} {}", it.name, it.version)).unwrap_or_default();
     let seen = format!("{era}, revision {revision}, over {transport}{name}");
     if transport == server.transport.as_str() {
@@ -195,8 +201,7 @@ fn output_finding(health: &Health, subject: &Subject<'_>) -> Finding {
     if stray == 0 {
         return Finding::ok(format!("nothing but messages on stdout; {logged}"));
     }
-    let are_none = if stray == 1 { "is no message" } else { "are no messages" };
-    let seen = format!("{} on stdout that {are_none}; {logged}", lines(stray));
+    let seen = format!("non-MCP output on stdout: {}; {logged}", lines(stray));
     Finding::warning(Blame::Server, seen)
         .mend("other hosts may give up there: the server has to write its log to stderr")
         .run(subject.log_command())

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{Cause, Error, ErrorKind, Exit as ProcessExit, Fault, Limit, Misbehavior};
-use url::Url;
+use bowline_transport::describe_url;
 
 use super::check::{Blame, Finding};
 use super::network;
 use super::subject::Subject;
+use crate::args::format_duration;
 use crate::exit::Exit;
 use crate::failure::exit_for_cause;
 
@@ -50,10 +51,10 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
             .run(again),
         Cause::Timeout(Limit::Connect) if subject.is_process() => by(Blame::Server)
             .mend("a first start may have to download: allow more time; else it waits for something, see its log")
-            .run(subject.doctor_command(&["--connect-timeout", "2m"])),
+            .run(more_time_command(subject)),
         Cause::Timeout(Limit::Connect) => by(Blame::Server)
             .mend("the server accepts connections and does not answer: allow more time, or ask who runs it")
-            .run(subject.doctor_command(&["--connect-timeout", "2m"])),
+            .run(more_time_command(subject)),
         Cause::Timeout(_) => by(Blame::Server)
             .mend("the server does not answer: ask who runs it, or see its log")
             .run(subject.log_command()),
@@ -88,6 +89,15 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
     };
     finding.details(evidence_lines(fault))
 }
+
+/// Returns the command that examines the server again with twice the time to connect, and at least
+/// [`MIN_SUGGESTED_CONNECT`].
+fn more_time_command(subject: &Subject<'_>) -> Option<String> {
+    let more = subject.server.timeouts.connect.saturating_mul(2).max(MIN_SUGGESTED_CONNECT);
+    subject.doctor_command(&["--connect-timeout", &format_duration(more)])
+}
+
+const MIN_SUGGESTED_CONNECT: Duration = Duration::from_secs(120);
 
 /// What whoever runs a server has to do about lost sessions.
 pub(super) const SESSION_ADVICE: &str = "whoever runs the server has to share sessions between its instances, or route each session to one of them";
@@ -131,12 +141,8 @@ fn of_redirect(
     by: impl Fn(Blame) -> Finding,
     subject: &Subject<'_>,
 ) -> Finding {
-    let url = subject.server.transport.http().map(|http| &http.url);
-    let target = Url::parse(location).ok();
-    // The query is not compared: none is shown of a location.
-    let is_itself = url
-        .zip(target.as_ref())
-        .is_some_and(|(url, target)| (url.origin(), url.path()) == (target.origin(), target.path()));
+    // Only what is shown of both can be compared: a location has neither its query nor what may be a key.
+    let is_itself = subject.server.transport.http().is_some_and(|http| describe_url(&http.url) == location);
     let again = subject.doctor_command(&[]);
     if is_itself {
         let mut finding = by(Blame::Server);
@@ -210,20 +216,15 @@ fn of_broken_http(problem: &str, by: impl Fn(Blame) -> Finding, subject: &Subjec
         .run(subject.log_command())
 }
 
-/// Returns the finding for a server that answered the first request with an error.
+/// Returns the finding for a server that answered the first request with an error. Whether it speaks another era
+/// than the one that was chosen is decided in `fixed_setting`.
 fn of_refused_handshake(refusal: &str, mut finding: Finding, subject: &Subject<'_>) -> Finding {
-    let (method, other_era) = match subject.server.protocol {
-        Protocol::Legacy => ("initialize", Some("modern")),
-        Protocol::Modern => ("server/discover", Some("legacy")),
-        Protocol::Auto => ("initialize", None),
+    let method = match subject.server.protocol {
+        Protocol::Modern => "server/discover",
+        _ => "initialize",
     };
     finding.seen = format!("the server refused `{method}`: {refusal}");
-    match other_era {
-        Some(era) => finding
-            .mend("it may speak the other era of the protocol; else its log may say why it refuses")
-            .run(subject.doctor_command(&["--protocol", era])),
-        None => finding.mend("its log may say why it refuses").run(subject.log_command()),
-    }
+    finding.mend("its log may say why it refuses").run(subject.log_command())
 }
 
 /// What happened, without what would happen next: the command ends here.
@@ -346,21 +347,52 @@ mod tests {
     }
 
     #[test]
-    fn other_era_is_suggested_if_one_was_chosen() {
+    fn redirect_to_itself_is_noticed_without_its_key() {
+        let http = Server::http("docs", "https://docs.example/sk-live-S3CR3T0123456789/mcp").build().unwrap();
+        let location = "https://docs.example/…/mcp".to_owned();
+        assert_finding(
+            &http,
+            &Fault::new(Cause::Redirect { location }),
+            Blame::Server,
+            "the server redirects to itself: https://docs.example/…/mcp",
+            "no URL can help: ask who runs the server, or what is in front of it",
+            "bowline doctor docs",
+        );
+    }
+
+    #[test]
+    fn more_time_is_twice_what_was_given() {
+        let docs = || Server::http("docs", "https://docs.example/mcp").build().unwrap();
+        let fault = Fault::new(Cause::Timeout(Limit::Connect));
+        for (given, more) in [(5, "2m"), (30, "2m"), (60, "2m"), (90, "3m"), (300, "10m")] {
+            assert_finding(
+                &docs().with_connect_timeout(Duration::from_secs(given)),
+                &fault,
+                Blame::Server,
+                "the server did not become ready in time",
+                "the server accepts connections and does not answer: allow more time, or ask who runs it",
+                &format!("bowline doctor docs --connect-timeout {more}"),
+            );
+        }
+    }
+
+    #[test]
+    fn refused_request_is_named() {
         let refused = Fault::protocol(Misbehavior::BadResult)
             .with_note("the server refused the handshake: go away (code -32000)");
         let docs = || Server::http("docs", "https://docs.example/mcp").build().unwrap();
-        let text = "it may speak the other era of the protocol; else its log may say why it refuses";
-        for (protocol, method, era) in
-            [(Protocol::Legacy, "initialize", "modern"), (Protocol::Modern, "server/discover", "legacy")]
-        {
+        for (protocol, method) in [
+            (Protocol::Legacy, "initialize"),
+            (Protocol::Modern, "server/discover"),
+            (Protocol::Auto, "initialize"),
+        ] {
             assert_finding(
                 &docs().with_protocol(protocol),
                 &refused,
                 Blame::Server,
                 &format!("the server refused `{method}`: go away (code -32000)"),
-                text,
-                &format!("bowline doctor docs --protocol {era}"),
+                "its log may say why it refuses",
+                "bowline info docs -vv",
             );
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn proxy_address(probe: &ServerProbe) -> Option<String> {
     is_proxied.then(|| format!("{host}:{port}"))
 }
 
-/// Returns the variable that is to name the proxy of this server, and that is no address of a proxy.
+/// Returns the variable that is to name the proxy of this server, and that is not the URL of a proxy.
 pub(super) fn unusable_proxy_variable(
     http: &Http,
     read_variable: impl Fn(&str) -> Option<String>,
@@ -165,8 +165,8 @@ const SKIPPED: &str = "an earlier check failed";
 fn route_finding(route: &ServerRoute, unusable_variable: Option<&str>, subject: &Subject<'_>) -> Finding {
     if let Some(name) = unusable_variable {
         let seen = match route {
-            ServerRoute::Proxy(proxy) => format!("through {proxy}, since {name} is no address of a proxy"),
-            _ => format!("none: the server is reached directly, since {name} is no address of a proxy"),
+            ServerRoute::Proxy(proxy) => format!("through {proxy}, since {name} is not the URL of a proxy"),
+            _ => format!("none: the server is reached directly, since {name} is not the URL of a proxy"),
         };
         let finding = Finding::warning(Blame::You, seen);
         return finding.mend(format!("set {name} to an address such as http://HOST:PORT, or unset it"));

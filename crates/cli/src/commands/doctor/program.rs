@@ -6,11 +6,12 @@ use std::time::Instant;
 use bowline::config::Program;
 use bowline::{Cause, Fault, SpawnError};
 use bowline_settings::shell_quote;
-use bowline_transport::process::{ProgramLocation, locate};
+use bowline_transport::process::{ProgramLocation, WINDOWS_LINE_END, locate};
 
 use super::check::{Blame, CheckLog, Finding};
 use super::subject::Subject;
 use crate::exit::Exit;
+use crate::failure::UNIX_LINE_ENDS;
 
 /// Looks for the program, without starting it. Returns whether it was found.
 pub(super) async fn check(program: &Program, subject: &Subject<'_>, log: &CheckLog) -> bool {
@@ -23,6 +24,12 @@ fn finding(program: &Program, found: Result<&ProgramLocation, &Fault>, subject: 
     let command = &program.command;
     match found {
         Ok(found) => match &found.interpreter {
+            Some(interpreter) if interpreter.has_windows_line_end => {
+                let file = found.file.display().to_string();
+                let strip = format!(r"perl -pi -e 's/\r$//' {}", shell_quote(&file));
+                let seen = format!("{file} cannot be started: {WINDOWS_LINE_END}");
+                Finding::failed(Blame::Machine, Exit::Connection, seen).mend(UNIX_LINE_ENDS).run(strip)
+            }
             Some(interpreter) if interpreter.file.is_none() => {
                 let file = found.file.display();
                 let seen = format!("{file} is a script for `{}`, which was not found", interpreter.name);

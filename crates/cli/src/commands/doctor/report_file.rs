@@ -1,5 +1,7 @@
 //! Writes the report: a file without secrets, to attach to a bug.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -7,11 +9,12 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use bowline::Server;
-use bowline::config::Transport;
-use bowline_transport::Redactor;
+use bowline::config::{AuthSettings, Grant, Program, Redirect, Secret, TokenSource, Transport};
+use bowline_transport::{REDACTED, Redactor, is_word};
+use url::Url;
 
-use super::{Examination, installation, render};
-use crate::commands::entries::is_word;
+use super::check::Check;
+use super::{Examination, ServerExamination, installation, render};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::{clock, json};
@@ -47,8 +50,10 @@ pub(super) fn format<'a>(
     settings: &Settings,
 ) -> String {
     let mut out = String::new();
-    let text = render::plain_text(examination, REPORT_WIDTH);
-    let data = json::pretty(&render::to_json(examination).to_string());
+    // Before it is laid out: a secret that is wrapped or escaped would not be found.
+    let examination = SecretRedactor::new(servers).redact_examination(examination);
+    let text = render::plain_text(&examination, REPORT_WIDTH);
+    let data = json::pretty(&render::to_json(&examination).to_string());
     let made = clock::utc(SystemTime::now());
     write!(
         out,
@@ -58,49 +63,216 @@ pub(super) fn format<'a>(
         data.trim_end().replace("```", "` ` `"),
     )
     .expect("writing to a string");
-    let shown = Redactor::new(secrets(servers)).redact_text(&out).into_owned();
     match env::home_folder(&*settings.env) {
-        Some(home) if home.components().count() > 1 => shown.replace(&home.display().to_string(), "~"),
-        _ => shown,
+        Some(home) if home.components().count() > 1 => out.replace(&home.display().to_string(), "~"),
+        _ => out,
     }
 }
 
 const REPORT_WIDTH: usize = 100;
 
-/// Returns everything in the configuration of these servers that may be a secret: values of headers
-/// and variables, queries, parts of paths that are no words, arguments, and client secrets. Words
-/// among them are removed as well, which does no harm.
-fn secrets<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
-    let mut all = Vec::new();
-    for server in servers {
-        match &server.transport {
-            Transport::Stdio(program) => {
-                let is_path = |value: &str| value.starts_with('/') || value.starts_with("~/");
-                all.extend(
-                    program.env.values().map(|value| value.expose().to_owned()).filter(|it| !is_path(it)),
-                );
-                all.extend(program.args.iter().filter(|arg| !is_path(arg)).cloned());
+/// Removes from a report what may be a secret in the configuration of its servers.
+struct SecretRedactor {
+    /// One for each [`SECRETS_PER_REDACTOR`] secrets.
+    redactors: Vec<Redactor>,
+    /// Queries of URLs with their question mark, the longest first. They are removed however short they are.
+    queries: Vec<String>,
+}
+
+/// What may be a secret in the configuration of servers. Words among it are removed as well, which does no harm.
+#[derive(Default)]
+struct SecretValues {
+    values: BTreeSet<String>,
+    /// Queries of URLs with their question mark.
+    queries: BTreeSet<String>,
+}
+
+/// A redactor takes no more secrets than this.
+const SECRETS_PER_REDACTOR: usize = 64;
+
+// === impl SecretRedactor ===
+
+impl SecretRedactor {
+    fn new<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Self {
+        let mut secrets = SecretValues::default();
+        servers.into_iter().for_each(|server| secrets.add_server(server));
+        let by_length = |texts: BTreeSet<String>| {
+            let mut texts: Vec<String> = texts.into_iter().collect();
+            texts.sort_by_key(|text| Reverse(text.len()));
+            texts
+        };
+        let values = by_length(secrets.values);
+        Self {
+            redactors: values.chunks(SECRETS_PER_REDACTOR).map(Redactor::new).collect(),
+            queries: by_length(secrets.queries),
+        }
+    }
+
+    fn redact_examination(&self, examination: &Examination) -> Examination {
+        let checks = |checks: &[Check]| checks.iter().map(|check| self.redact_check(check)).collect();
+        let servers = examination.servers.iter().map(|server| ServerExamination {
+            name: self.redact(&server.name),
+            transport: server.transport,
+            target: self.redact(&server.target),
+            checks: checks(&server.checks),
+        });
+        Examination { installation: checks(&examination.installation), servers: servers.collect() }
+    }
+
+    fn redact_check(&self, check: &Check) -> Check {
+        let mut shown = check.clone();
+        let finding = &mut shown.finding;
+        let remedy =
+            finding.remedy.iter_mut().flat_map(|it| std::iter::once(&mut it.text).chain(&mut it.command));
+        for text in std::iter::once(&mut finding.seen).chain(&mut finding.details).chain(remedy) {
+            *text = self.redact(text);
+        }
+        shown
+    }
+
+    fn redact(&self, text: &str) -> String {
+        let mut shown = redact_queries(text);
+        for query in &self.queries {
+            shown = shown.replace(query, &format!("?{REDACTED}"));
+        }
+        for redactor in &self.redactors {
+            shown = redactor.redact_text(&shown).into_owned();
+        }
+        shown
+    }
+}
+
+/// Removes the queries and fragments of all URLs from a text. A URL that was typed is in commands as it was typed, so
+/// its query need not be written as in the configuration.
+fn redact_queries(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(colon) = rest.find("://") {
+        let before = rest[..colon].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        let end = find_url_end(rest, colon, before.ends_with('\''));
+        let (url, after) = rest.split_at(end);
+        match url[colon..].find(['?', '#']).map(|at| url.split_at(colon + at + 1)) {
+            Some((address, query)) => {
+                // A sentence may go on after the URL.
+                let secret = query.trim_end_matches(['.', ',', ';', ':', ')', ']', '`']);
+                let replacement = if secret.is_empty() { "" } else { REDACTED };
+                shown.extend([address, replacement, &query[secret.len()..]]);
             }
+            None => shown.push_str(url),
+        }
+        rest = after;
+    }
+    shown + rest
+}
+
+/// Finds the end of the URL whose scheme ends at `colon`, in quotation marks of a shell or without.
+fn find_url_end(text: &str, colon: usize, is_quoted: bool) -> usize {
+    // How a quotation mark is written within quotation marks.
+    const ESCAPED_QUOTE: &str = r"'\''";
+    let mut from = colon;
+    while let Some(quote) = text[from..].find('\'').filter(|_| is_quoted) {
+        if !text[from + quote..].starts_with(ESCAPED_QUOTE) {
+            return from + quote;
+        }
+        from += quote + ESCAPED_QUOTE.len();
+    }
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>');
+    text[colon..].find(is_end).map_or(text.len(), |at| colon + at)
+}
+
+// === impl SecretValues ===
+
+impl SecretValues {
+    fn add_server(&mut self, server: &Server) {
+        match &server.transport {
+            Transport::Stdio(program) => self.add_program(program),
             Transport::Http(http) | Transport::Sse(http) => {
                 for (_, value) in &http.headers {
-                    all.push(value.expose().to_owned());
-                    all.push(Redactor::secret_in_header(value.expose()).to_owned());
+                    self.add(value.expose());
+                    self.add(Redactor::secret_in_header(value.expose()));
                 }
-                all.extend(http.url.query_pairs().map(|(_, value)| value.into_owned()));
-                let segments = http.url.path_segments().into_iter().flatten();
-                all.extend(segments.filter(|segment| !is_word(segment)).map(str::to_owned));
-                let secret = http.auth.client.as_ref().and_then(|client| client.secret.as_ref());
-                all.extend(secret.map(|secret| secret.expose().to_owned()));
+                self.add_url(&http.url);
+                if let Some(command) = &http.headers_command {
+                    self.add_program(&command.program);
+                }
+                self.add_auth(&http.auth);
             }
             _ => {}
         }
     }
-    all
+
+    fn add(&mut self, value: &str) {
+        self.values.insert(value.to_owned());
+        if value.contains('\'') {
+            // As in a command.
+            self.values.insert(value.replace('\'', r"'\''"));
+        }
+    }
+
+    /// Adds arguments and variables, but no paths: they only say where something is.
+    fn add_program(&mut self, program: &Program) {
+        let options = program.args.iter().filter_map(|arg| arg.split_once('=')).map(|(_, value)| value);
+        let arguments = program.args.iter().map(String::as_str).chain(options);
+        let variables = program.env.values().map(Secret::expose);
+        let is_path = |value: &str| value.starts_with('/') || value.starts_with("~/");
+        arguments.chain(variables).filter(|value| !is_path(value)).for_each(|value| self.add(value));
+    }
+
+    fn add_auth(&mut self, auth: &AuthSettings) {
+        if let Some(client) = &auth.client {
+            let key = client.key.as_ref().map(|key| &key.pem);
+            client.secret.iter().chain(key).for_each(|secret| self.add(secret.expose()));
+        }
+        match &auth.grant {
+            Grant::Enterprise(idp) => {
+                self.add_url(&idp.token_endpoint);
+                idp.client_secret.iter().for_each(|secret| self.add(secret.expose()));
+                self.add_token_source(&idp.id_token);
+            }
+            Grant::Workload(assertion) => self.add_token_source(assertion),
+            Grant::Person | Grant::Device | Grant::ClientCredentials | Grant::Off => {}
+        }
+        auth.authorize_params.iter().for_each(|(_, value)| self.add(value));
+        auth.client_metadata_url.iter().for_each(|url| self.add_url(url));
+        if let Redirect::Uri(url) = &auth.redirect {
+            self.add_url(url);
+        }
+    }
+
+    fn add_token_source(&mut self, source: &TokenSource) {
+        match source {
+            TokenSource::Value(token) => self.add(token.expose()),
+            TokenSource::Command(program) => self.add_program(program),
+            _ => {}
+        }
+    }
+
+    /// Adds the query and its parts, as they are written and as they are read, and the parts of the path that are no
+    /// words.
+    fn add_url(&mut self, url: &Url) {
+        let segments = url.path_segments().into_iter().flatten().filter(|segment| !is_word(segment));
+        segments.for_each(|segment| self.add(segment));
+        let Some(query) = url.query().filter(|query| !query.is_empty()) else { return };
+        self.queries.insert(format!("?{query}"));
+        self.add(query);
+        let written = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let written = written.map(|(name, value)| (name.into(), value.into()));
+        for (name, value) in written.chain(url.query_pairs()) {
+            if value.is_empty() || !is_word(&name) {
+                self.add(&name);
+            }
+            self.add(&value);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use bowline::config::{ClientSettings, HeadersCommand, Idp, SigningKey};
+    use bowline_testkit::with;
+
     use super::*;
+    use crate::commands::doctor::check::Finding;
 
     #[test]
     fn every_slot_of_an_entry_is_taken_for_a_secret() {
@@ -111,10 +283,121 @@ mod tests {
         let stdio =
             Server::stdio("files", "server").args(["--key=argument-secret", "/home/a"]).build().unwrap();
         let stdio = stdio.with_env("TOKEN", "variable-secret").unwrap();
-        let redactor = Redactor::new(secrets([&http, &stdio]));
-        let text =
-            "path-secret-0123 query-secret header-secret --key=argument-secret variable-secret /home/a";
-        let shown = "[redacted] [redacted] [redacted] [redacted] [redacted] /home/a";
-        assert_eq!(redactor.redact_text(text), shown);
+        let redactor = SecretRedactor::new([&http, &stdio]);
+        let text = "path-secret-0123 query-secret header-secret --key=argument-secret argument-secret \
+                    variable-secret /home/a";
+        let shown = "[redacted] [redacted] [redacted] [redacted] [redacted] [redacted] /home/a";
+        assert_eq!(redactor.redact(text), shown);
+    }
+
+    #[test]
+    fn programs_and_keys_of_an_entry_are_taken_for_secrets() {
+        let program = |name: &str| {
+            let mut program = Program::new("print", [format!("--key={name}-argument")]);
+            program.env.insert("TOKEN".to_owned(), format!("{name}-variable").into());
+            program
+        };
+        let server =
+            |auth: AuthSettings| Server::http("docs", "https://docs.example/mcp").auth(auth).build().unwrap();
+        let client = with!(ClientSettings::new("me"), secret: Some("client-secret".into()),
+            key: Some(SigningKey::new("-----BEGIN PRIVATE KEY-----\nprivate-key-line\n")));
+        let endpoint = "https://login.example/token?key=endpoint-query".parse().unwrap();
+        let idp = with!(Idp::new(endpoint, "me", TokenSource::Value("id-token-value".into())),
+            client_secret: Some("idp-client-secret".into()));
+        let client = with!(AuthSettings::default(), client: Some(client),
+            authorize_params: vec![("hint".to_owned(), "parameter-value".to_owned())]);
+        let auths = [
+            client,
+            with!(AuthSettings::default(), grant: Grant::Enterprise(idp)),
+            with!(AuthSettings::default(), grant: Grant::Workload(TokenSource::Command(program("assertion")))),
+        ];
+        let mut servers = auths.map(server).to_vec();
+        let headers = HeadersCommand::new(program("headers"));
+        servers
+            .push(Server::http("docs", "https://docs.example/mcp").headers_command(headers).build().unwrap());
+        let redactor = SecretRedactor::new(&servers);
+        for secret in [
+            "headers-argument",
+            "headers-variable",
+            "client-secret",
+            "private-key-line",
+            "parameter-value",
+            "endpoint-query",
+            "id-token-value",
+            "idp-client-secret",
+            "assertion-argument",
+            "assertion-variable",
+        ] {
+            assert_eq!(redactor.redact(&format!("said {secret}.")), "said [redacted].", "{secret}");
+        }
+    }
+
+    #[test]
+    fn query_of_any_form_is_redacted() {
+        for (query, echoed) in [
+            ("S3CR3Tnoval", "S3CR3Tnoval"),
+            ("S3CR3T=x", "S3CR3T=x"),
+            ("S3CR3T0123456=x", "S3CR3T0123456"),
+            ("key=%533CR3T0abcdef", "S3CR3T0abcdef"),
+            ("key=%533CR3T0abcdef", "%533CR3T0abcdef"),
+            ("key=S3C'R3T", "S3C%27R3T"),
+            ("a=S3C", "/mcp?a=S3C"),
+        ] {
+            let url = format!("https://h/mcp?{query}");
+            let server = Server::http("h", &url).build().unwrap();
+            let redactor = SecretRedactor::new([&server]);
+            let written = server.transport.http().unwrap().url.clone();
+            let quoted = crate::suggested_command::shell_quote(&url);
+            let text = format!("run: bowline doctor {quoted} -vv; see {written}: refused");
+            let shown = redactor.redact(&text).replace('\'', "");
+            assert_eq!(
+                shown,
+                "run: bowline doctor https://h/mcp?[redacted] -vv; see https://h/mcp?[redacted]: refused"
+            );
+            let shown = redactor.redact(&format!("no {echoed} here"));
+            let place = if echoed.starts_with('/') { "/mcp?" } else { "" };
+            assert_eq!(shown, format!("no {place}[redacted] here"));
+        }
+    }
+
+    #[test]
+    fn only_queries_are_removed_from_urls() {
+        for (text, shown) in [
+            ("is it http://h? Yes", "is it http://h? Yes"),
+            ("(http://h/a?b=c) d?e", "(http://h/a?[redacted]) d?e"),
+            (r#"{"a":"https://h/?b","c":"d"}"#, r#"{"a":"https://h/?[redacted]","c":"d"}"#),
+            (r"run 'https://h/?a=b c'\''d e' f", "run 'https://h/?[redacted]' f"),
+            ("https://h/#b https://h/c", "https://h/#[redacted] https://h/c"),
+        ] {
+            assert_eq!(redact_queries(text), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_of_many_servers_are_redacted() {
+        let servers: Vec<Server> = (100..300)
+            .map(|n| Server::stdio("s", "server").args([format!("secret-{n}")]).build().unwrap())
+            .collect();
+        let redactor = SecretRedactor::new(&servers);
+        assert_eq!(redactor.redact("secret-100 secret-299 secret-300"), "[redacted] [redacted] secret-300");
+    }
+
+    #[test]
+    fn every_text_of_an_examination_is_redacted() {
+        let server = Server::stdio("s", "server").args(["argument-secret"]).build().unwrap();
+        let text = || "argument-secret".to_owned();
+        let finding = Finding::ok(text()).details([text()]).mend(text()).run(text());
+        let check = Check { name: "tcp", duration: std::time::Duration::ZERO, finding };
+        let examined = ServerExamination {
+            name: text(),
+            transport: "stdio",
+            target: text(),
+            checks: vec![check.clone()],
+        };
+        let examination = Examination { installation: vec![check], servers: vec![examined] };
+        let shown = SecretRedactor::new([&server]).redact_examination(&examination);
+        let shown = render::to_json(&shown).to_string();
+        assert!(!shown.contains("argument-secret"), "{shown}");
+        assert_eq!(shown.matches(REDACTED).count(), 10, "{shown}");
     }
 }

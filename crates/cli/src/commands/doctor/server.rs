@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use bowline::config::Transport;
-use bowline::{Client, ErrorKind};
+use bowline::{Client, ErrorKind, Server};
 use bowline_transport::http::{Proxies, ServerProbe};
 use tokio::time::timeout;
 
 use super::check::{Blame, CheckLog, Finding};
 use super::subject::Subject;
-use super::{authorization, clock, connection, fault, network, program, tls};
+use super::{authorization, clock, connection, fault, fixed_setting, network, program, tls};
 use crate::exit::Exit;
 use crate::session::client_builder;
 use crate::settings::Settings;
@@ -59,12 +59,7 @@ const SKIPPED: &str = "an earlier check failed";
 
 async fn connect(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
     let begun = Instant::now();
-    // Other commands end what an earlier bowline left behind; here it is only reported.
-    let server = connection::with_request_limits(subject.server.clone());
-    let builder = client_builder(server, &settings.folders(), settings.auth(subject.server));
-    // What a server speaks is found out anew.
-    let builder = builder.without_negotiation_cache().exit_wait(connection::EXIT_WAIT);
-    let client = match builder.open() {
+    let client = match open_client(subject.server.clone(), settings, subject) {
         Ok(client) => client,
         Err(error) => {
             log.add("connection", begun, fault::of_error(&error, subject));
@@ -72,15 +67,34 @@ async fn connect(settings: &Settings, subject: &Subject<'_>, log: &CheckLog) {
             return;
         }
     };
-    let is_ready = check_connection(&client, begun, subject, log).await;
+    let is_ready = check_connection(&client, begun, settings, subject, log).await;
     if let Some(http) = subject.server.transport.http().filter(|http| http.socket.is_none()) {
         clock::check(http, log).await;
     }
     connection::close(&client, is_ready, subject, log).await;
 }
 
+/// Opens a client for the server that is examined, or for that server with other settings.
+pub(super) fn open_client(
+    server: Server,
+    settings: &Settings,
+    subject: &Subject<'_>,
+) -> bowline::Result<Client> {
+    // Other commands end what an earlier bowline left behind; here it is only reported.
+    let server = connection::with_request_limits(server);
+    let builder = client_builder(server, &settings.folders(), settings.auth(subject.server));
+    // What a server speaks is found out anew.
+    builder.without_negotiation_cache().exit_wait(connection::EXIT_WAIT).open()
+}
+
 /// Waits for the connection, and makes its checks. Returns whether it was made.
-async fn check_connection(client: &Client, begun: Instant, subject: &Subject<'_>, log: &CheckLog) -> bool {
+async fn check_connection(
+    client: &Client,
+    begun: Instant,
+    settings: &Settings,
+    subject: &Subject<'_>,
+    log: &CheckLog,
+) -> bool {
     let ready = client.ready().await;
     let took = begun.elapsed();
     let error = match ready {
@@ -104,7 +118,11 @@ async fn check_connection(client: &Client, begun: Instant, subject: &Subject<'_>
             log.skip(&["connection"], "it needs the login");
         }
         _ if requires_tls => drop(log.add_timed("connection", took, tls::required_finding(subject))),
-        _ => drop(log.add_timed("connection", took, fault::of_error(&error, subject))),
+        _ => {
+            let failure = fault::of_error(&error, subject);
+            let by_setting = fixed_setting::find_fault(&failure, settings, subject).await;
+            log.add_timed("connection", took, by_setting.unwrap_or(failure));
+        }
     }
     log.skip(&connection::NAMES, SKIPPED);
     false

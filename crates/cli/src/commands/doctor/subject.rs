@@ -1,12 +1,11 @@
 //! [`Subject`]: the server that is examined, and which commands about it can be suggested.
 
 use bowline::Server;
-use bowline::config::{Timeouts, Transport};
-use clap::ValueEnum as _;
+use bowline::config::Transport;
 use url::Url;
 
-use crate::args::{TargetArgs, UrlArgs, format_duration};
-use crate::suggested_command::{CommandLine, quote_words};
+pub(super) use crate::suggested_command::repeated_options;
+use crate::suggested_command::{CommandLine, RepeatedOption, login_options, quote_words};
 
 /// The server that is examined.
 #[derive(Clone, Copy)]
@@ -23,14 +22,18 @@ pub(super) struct Subject<'a> {
     pub(super) is_editable: bool,
 }
 
-/// An option of this command line that suggested commands repeat, and its value without secrets.
-pub(super) type RepeatedOption = (&'static str, String);
-
 impl Subject<'_> {
     /// Returns the command that examines this server again, with further words. An option among them replaces
     /// the one that was typed.
     pub(super) fn doctor_command(&self, more: &[&str]) -> Option<String> {
         self.typed.map(|typed| self.command("doctor", typed, more))
+    }
+
+    /// Returns the command that examines this server again without an option that was typed.
+    pub(super) fn doctor_command_without(&self, option: &str) -> Option<String> {
+        let options: Vec<RepeatedOption> =
+            self.options.iter().filter(|(name, _)| *name != option).cloned().collect();
+        Subject { options: &options, ..*self }.doctor_command(&[])
     }
 
     /// Returns the command that shows the log of a connection, with what the server writes to stderr.
@@ -46,10 +49,7 @@ impl Subject<'_> {
     /// Returns the command that logs in, if a login can help.
     pub(super) fn login_command(&self) -> Option<String> {
         let command = self.command_line.login_command(self.server)?;
-        let options = self.options.iter().filter(|(name, _)| LOGIN_OPTIONS.contains(name));
-        let words: Vec<String> =
-            options.flat_map(|(name, value)| [(*name).to_owned(), value.clone()]).collect();
-        Some(quote_words(command, &words))
+        Some(quote_words(command, &login_options(self.options)))
     }
 
     /// Returns the command that examines the same server at another URL, if its URL was typed and is
@@ -81,71 +81,14 @@ impl Subject<'_> {
     }
 }
 
-/// The connection options that `bowline login` has as well.
-const LOGIN_OPTIONS: [&str; 3] = ["--transport", "--ca-file", "-H"];
-
-/// Returns the connection options that were typed, without the values of headers and variables: those may be
-/// secrets. A time limit is repeated if it allows more than the default does.
-pub(super) fn repeated_options(target: &TargetArgs) -> Vec<RepeatedOption> {
-    let TargetArgs {
-        timeout,
-        max_timeout,
-        connect_timeout,
-        protocol,
-        headers,
-        url,
-        envs,
-        // Doctor always starts its own process.
-        no_daemon: _,
-        command: _,
-    } = target;
-    let UrlArgs { transport, ca_file } = url;
-    let mut options: Vec<RepeatedOption> = Vec::new();
-    if let Some(choice) = transport.and_then(|choice| choice.to_possible_value()) {
-        options.push(("--transport", choice.get_name().to_owned()));
-    }
-    if let Some(path) = ca_file {
-        options.push(("--ca-file", path.display().to_string()));
-    }
-    if let Some(era) = protocol.and_then(|era| era.to_possible_value()) {
-        options.push(("--protocol", era.get_name().to_owned()));
-    }
-    options.extend(headers.iter().filter_map(|header| Some(("-H", hide_value(header, ": ")?))));
-    options.extend(envs.iter().filter_map(|pair| Some(("-e", hide_value(pair, "=")?))));
-    let defaults = Timeouts::default();
-    for (name, limit, default) in [
-        ("--timeout", *timeout, defaults.call),
-        ("--max-timeout", *max_timeout, defaults.max),
-        ("--connect-timeout", *connect_timeout, defaults.connect),
-    ] {
-        let limit = limit.filter(|limit| *limit > default);
-        options.extend(limit.map(|limit| (name, format_duration(limit))));
-    }
-    options
-}
-
-/// Replaces the value of a pair by `…`, unless it only names a variable. `None` if the text is no pair.
-fn hide_value(pair: &str, separator: &str) -> Option<String> {
-    let (name, value) = pair.split_once(separator.trim_end())?;
-    if names_variable(value.trim()) {
-        return Some(pair.to_owned());
-    }
-    Some(format!("{}{separator}…", name.trim()))
-}
-
-/// Whether a value is a variable such as `${TOKEN}`, after the word `Bearer` or alone.
-fn names_variable(value: &str) -> bool {
-    let value = value.strip_prefix("Bearer ").unwrap_or(value);
-    let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::args::{Protocol, TransportChoice};
+    use bowline_settings::shell_quote;
+
+    use crate::args::{Protocol, TargetArgs, TransportChoice, UrlArgs};
 
     /// Runs `test` with a subject for a server that is configured under its name.
     pub(in crate::commands::doctor) fn with_subject<T>(
@@ -190,6 +133,7 @@ pub(super) mod tests {
             timeout: Some(Duration::from_secs(5)),
             max_timeout: Some(Duration::from_secs(1800)),
             connect_timeout: Some(Duration::from_secs(90)),
+            message_limit: Some(128),
             protocol: Some(Protocol::Legacy),
             headers: vec!["Authorization: Bearer k3y".to_owned(), "X-Key:${KEY}".to_owned()],
             url: UrlArgs { transport: Some(TransportChoice::Sse), ca_file: Some("my ca.pem".into()) },
@@ -212,8 +156,12 @@ pub(super) mod tests {
             proxy: None,
             is_editable: false,
         };
-        let repeated = "--transport sse --ca-file 'my ca.pem' --protocol legacy -H 'Authorization: …' \
-                        -H 'X-Key:${KEY}' -e 'TOKEN=…' -e 'SAME=${SAME}' --max-timeout 30m";
+        let ca_file = std::env::current_dir().unwrap().join("my ca.pem");
+        let ca_file = shell_quote(&ca_file.display().to_string());
+        let repeated = format!(
+            "--transport sse --ca-file {ca_file} --message-limit 128 --protocol legacy -H 'Authorization: …' -H 'X-Key:${{KEY}}' \
+             -e 'TOKEN=…' -e 'SAME=${{SAME}}' --max-timeout 30m"
+        );
         assert_eq!(
             subject.doctor_command(&[]).unwrap(),
             format!("bowline doctor http://h:1/ {repeated} --connect-timeout 90s")
@@ -228,16 +176,9 @@ pub(super) mod tests {
         );
         assert!(subject.log_command().unwrap().ends_with(" --connect-timeout 90s -vv"));
         let login = subject.login_command().unwrap();
-        let repeated = " --transport sse --ca-file 'my ca.pem' -H 'Authorization: …' -H 'X-Key:${KEY}'";
-        assert!(login.ends_with(repeated), "{login}");
+        let repeated =
+            format!(" --transport sse --ca-file {ca_file} -H 'Authorization: …' -H 'X-Key:${{KEY}}'");
+        assert!(login.ends_with(&repeated), "{login}");
         assert!(repeated_options(&TargetArgs::default()).is_empty());
-    }
-
-    #[test]
-    fn only_the_name_of_a_variable_is_no_secret() {
-        assert!(names_variable("${TOKEN}") && names_variable("Bearer ${TOKEN}"));
-        for secret in ["", "k3y", "Bearer k3y", "${TOKEN:-k3y}", "${A}k3y${B}", "k3y${A}"] {
-            assert!(!names_variable(secret), "{secret}");
-        }
     }
 }

@@ -119,7 +119,7 @@ fn name_text(name: &GeneralName<'_>) -> Option<String> {
 fn distinguished_name(name: &X509Name<'_>) -> String {
     let first = name.iter_common_name().chain(name.iter_organization()).find_map(|part| part.as_str().ok());
     let text = first.map_or_else(|| name.to_string(), str::to_owned);
-    if text.is_empty() { "nobody".to_owned() } else { text.chars().take(MAX_NAME_CHARS).collect() }
+    if text.is_empty() { "(no name)".to_owned() } else { text.chars().take(MAX_NAME_CHARS).collect() }
 }
 
 fn finding(report: &TlsProbeReport, now: SystemTime, subject: &Subject<'_>) -> Finding {
@@ -278,5 +278,10 @@ mod tests {
             }
         });
         assert!(CertificateFacts::parse(b"no certificate").is_none());
+    }
+
+    #[test]
+    fn a_certificate_without_names_is_described() {
+        assert_eq!(distinguished_name(&X509Name::new(Vec::new(), &[])), "(no name)");
     }
 }

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bowline_config::closest_name;
 use bowline_hosts::{
-    FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, project_of_file, read_servers,
+    ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, project_of_file,
+    read_servers_with,
 };
 use bowline_settings::{home_folder, read_text_file};
 
+use super::claude_settings::read_claude_settings;
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 
@@ -18,6 +20,8 @@ pub(super) struct ImportFile {
     scope: Scope,
     path: PathBuf,
     project: Option<PathBuf>,
+    /// Whether a person named this file, and not only its host.
+    is_named: bool,
 }
 
 /// Why nothing of a file is used.
@@ -96,19 +100,19 @@ fn find_project(settings: &Settings) -> Option<PathBuf> {
 }
 
 /// Whether something is at a path. What cannot be looked at is reported when it is read.
-fn is_there(path: &Path) -> bool {
+pub(super) fn is_there(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     !std::fs::metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// Largest file that is read, in MiB. Some hosts keep their history in the same file.
-const MAX_FILE_MEBIBYTES: u64 = 32;
+pub(super) const MAX_FILE_MEBIBYTES: u64 = 32;
 
 impl ImportFile {
     fn known(file: HostFile, project: Option<&Path>) -> Self {
         let HostFile { host, scope, path } = file;
         let project = project.filter(|_| scope == Scope::Project).map(Path::to_owned);
-        Self { host: Some(host), scope, path, project }
+        Self { host: Some(host), scope, path, project, is_named: false }
     }
 
     /// A file that a person names.
@@ -124,17 +128,20 @@ impl ImportFile {
         }
         let of_user = host_files(&*settings.env, None).into_iter().find(|file| file.path == path);
         Ok(match of_user {
-            Some(file) => Self::known(file, None),
-            None => Self { host: None, scope: Scope::User, path, project: None },
+            Some(file) => Self { is_named: true, ..Self::known(file, None) },
+            None => Self { host: None, scope: Scope::User, path, project: None, is_named: true },
         })
     }
 }
 
 /// Reads the files. One that cannot be read does not keep the others from being read.
-pub(super) fn read_files(files: Vec<ImportFile>) -> (Vec<FoundServer>, Vec<FileProblem>) {
+pub(super) fn read_files(
+    files: Vec<ImportFile>,
+    settings: &Settings,
+) -> (Vec<FoundServer>, Vec<FileProblem>) {
     let mut found = Vec::new();
     let mut problems = Vec::new();
-    for ImportFile { host: known_host, mut scope, path, mut project } in files {
+    for ImportFile { host: known_host, mut scope, path, mut project, is_named } in files {
         let text = match read_text_file(&path, MAX_FILE_MEBIBYTES) {
             Ok(text) => text,
             Err(message) => {
@@ -151,7 +158,16 @@ pub(super) fn read_files(files: Vec<ImportFile>) -> (Vec<FoundServer>, Vec<FileP
             project = project_of_file(host, &path).map(Path::to_owned);
             scope = if project.is_some() { Scope::Project } else { scope };
         }
-        match read_servers(host, FileOrigin { path: &path, project: project.as_deref() }, &text) {
+        let switched_off = match host {
+            Host::ClaudeCode => read_claude_settings(project.as_deref(), settings, &mut problems),
+            _ => ClaudeSettings::default(),
+        };
+        let origin = FileOrigin { path: &path, project: project.as_deref() };
+        match read_servers_with(host, origin, &switched_off, &text) {
+            Ok(servers) if servers.is_empty() && is_named => {
+                let message = format!("it has no servers of {}", host.name());
+                problems.push(FileProblem { host: Some(host), path, line: None, message });
+            }
             Ok(servers) => found.extend(servers.into_iter().map(|server| {
                 let scope = if server.project.is_some() { Scope::Project } else { scope };
                 FoundServer { host, scope, path: path.clone(), server }

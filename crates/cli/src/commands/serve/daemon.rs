@@ -68,7 +68,7 @@ impl Daemon {
         if args.prefix {
             words.push("--prefix".into());
         }
-        words.extend(settings.command_line.repeated_options().iter().map(Into::into));
+        words.extend(settings.command_line.global_options().iter().map(Into::into));
         if !args.servers.is_empty() {
             words.push("--".into());
             words.extend(args.servers.iter().map(Into::into));

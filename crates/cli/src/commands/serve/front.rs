@@ -16,7 +16,7 @@ use super::daemon_key::{self, DaemonKey};
 use super::daemon_pulse::DaemonPulse;
 use super::views::ViewMap;
 use crate::args::ServeArgs;
-use crate::commands::serving::{LoginCommands, Serving};
+use crate::commands::serving::{LoginCommands, Serving, run_in_task};
 use crate::print::{Printer, stderr};
 use crate::settings::Settings;
 
@@ -95,7 +95,7 @@ async fn serve(relay: Relay, mut supervisor: Supervisor, printer: &Printer) {
             note(event);
         });
     let run = |stop| async move {
-        let relaying = relay.run(Host::stdio(), stop);
+        let relaying = run_in_task(relay.run(Host::stdio(), stop));
         tokio::pin!(relaying);
         let mut last_reason = String::new();
         loop {
@@ -113,7 +113,7 @@ async fn serve(relay: Relay, mut supervisor: Supervisor, printer: &Printer) {
 
 /// The daemon, as a server of the relay. All views have the same daemon.
 fn relayed_server(daemon: &Daemon, servers: &[Server], view: Option<&str>) -> Result<Server, String> {
-    let longest = servers.iter().map(|server| server.timeouts.max).max().unwrap_or_default();
+    let longest = servers.iter().map(|server| server.timeouts.total).max().unwrap_or_default();
     let path = view.map(|view| format!("/{view}")).unwrap_or_default();
     Server::http("bowline serve", format!("http://localhost/mcp{path}"))
         .socket(daemon.socket())

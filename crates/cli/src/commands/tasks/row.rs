@@ -83,7 +83,8 @@ pub(super) fn describe_status(task: &Task) -> String {
     }
 }
 
-pub(super) fn status_progress(task: &Task) -> Progress {
+/// Returns the status of a task as progress, for a progress bar.
+pub(in crate::commands) fn status_progress(task: &Task) -> Progress {
     let mut progress = Progress::new(Id::from(0_u64), 0.0);
     progress.message = Some(describe_status(task).into());
     progress

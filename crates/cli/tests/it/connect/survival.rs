@@ -113,7 +113,7 @@ async fn a_process_that_ended_is_started_again_for_the_next_call() {
     result_text(&host.call("lookup").await);
     assert_eq!(server.processes().len(), 2);
     assert_eq!(host.close().await.status.code(), Some(0));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
 }
 
 #[cfg(unix)]
@@ -241,7 +241,7 @@ async fn a_host_that_ends_ends_a_process_and_its_children() {
     let begun = std::time::Instant::now();
     assert_eq!(host.leave().await.code(), Some(0));
     assert!(begun.elapsed() < TEST_TIMEOUT / 2, "{:?}", begun.elapsed());
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
 }
 
 /// Hosts have their own timeouts. A hanging process is replaced although the host canceled every

@@ -37,7 +37,7 @@ async fn verdict_with(fault: AuthFault) -> String {
 macro_rules! before_login {
     ($test:ident, $auth:expr, $how:expr, @$expected:literal) => {
         #[tokio::test]
-        async fn $test() {
+        pub(super) async fn $test() {
             verdict!(verdict_before_login($auth, $how).await, @$expected);
         }
     };
@@ -46,7 +46,7 @@ macro_rules! before_login {
 macro_rules! with_fault {
     ($test:ident, $fault:expr, @$expected:literal) => {
         #[tokio::test]
-        async fn $test() {
+        pub(super) async fn $test() {
             verdict!(verdict_with($fault).await, @$expected);
         }
     };
@@ -55,7 +55,7 @@ macro_rules! with_fault {
 macro_rules! after_login {
     ($test:ident, $change:expr, @$expected:literal) => {
         #[tokio::test]
-        async fn $test() {
+        pub(super) async fn $test() {
             verdict!(verdict_after_login($change).await, @$expected);
         }
     };
@@ -91,7 +91,7 @@ before_login!(
     @"
     exit 5
     resource_metadata failed, server: the metadata of http://127.0.0.1:[PORT]/mcp is about https://other.example/mcp, which is another server
-      use the server by that address, if it is the same
+      if it is the same server, use that address
       $ bowline edit
     "
 );
@@ -134,7 +134,7 @@ before_login!(
     |protected| protected,
     @"
     exit 5
-    pkce failed, authorization_server: http://127.0.0.1:[PORT] does not say that it protects codes (PKCE by S256), so no login is begun there
+    pkce failed, authorization_server: http://127.0.0.1:[PORT] does not announce PKCE with S256, without which no login is started
       this is not safe to go on with: ask who runs it
       $ -
     "
@@ -145,7 +145,7 @@ with_fault!(
     AuthFault::set_member("issuer", "https://evil.example").on("metadata").always(),
     @"
     exit 5
-    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] says that it is of https://evil.example, so it is not used
+    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] names the issuer https://evil.example, so it is not used
       this is not safe to go on with: ask who runs it
       $ -
     "
@@ -155,7 +155,7 @@ with_fault!(
     AuthFault::toggle_trailing_slash("issuer").on("metadata").always(),
     @"
     exit 5
-    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] says that it is of http://127.0.0.1:[PORT]/, so it is not used
+    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] names the issuer http://127.0.0.1:[PORT]/, so it is not used
       this is not safe to go on with: ask who runs it
       $ -
     "
@@ -165,7 +165,7 @@ with_fault!(
     AuthFault::without_member("issuer").on("metadata").always(),
     @"
     exit 5
-    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] does not say whose it is
+    authorization_server failed, authorization_server: the metadata of http://127.0.0.1:[PORT] has no `issuer`
       this is not safe to go on with: ask who runs it
       $ -
     "
@@ -330,7 +330,7 @@ after_login!(
     },
     @"
     exit 3
-    login failed, authorization_server: the login could not be refreshed: http://127.0.0.1:[PORT]/token answered with something else than JSON
+    login failed, authorization_server: the login could not be refreshed: http://127.0.0.1:[PORT]/token answered with something other than JSON
       try again later; the stored login is unchanged
       $ bowline doctor docs
     "
@@ -348,15 +348,67 @@ after_login!(
     |site| site.auth.arm(AuthFault::set_member("issuer", "https://evil.example").on("metadata").always()),
     @"
     exit 0
-    authorization_server warning, authorization_server: the metadata of http://127.0.0.1:[PORT] says that it is of https://evil.example, so it is not used
+    authorization_server warning, authorization_server: the metadata of http://127.0.0.1:[PORT] names the issuer https://evil.example, so it is not used
       this is not safe to go on with: ask who runs it
       $ -
     "
 );
 
+after_login!(
+    refresh_that_names_no_scope_is_no_fault,
+    |site| {
+        site.auth.revoke_all_access();
+        site.auth.arm(AuthFault::without_member("scope").on("refresh_token"));
+    },
+    @"exit 0"
+);
+
+/// Examines a server that wants tokens bound to a key, after a login that was followed by `change`.
+async fn verdict_with_dpop(change: impl FnOnce(&LoginSite)) -> String {
+    let site = LoginSite::with_script(AuthServer::builder().dpop(), Protection::dpop).await;
+    site.logs_in().await;
+    change(&site);
+    verdict_at(&site)
+}
+
+/// A nonce is learned from the refusal, and the request is sent again with it.
+#[tokio::test]
+pub(super) async fn nonce_challenge_is_no_fault() {
+    verdict!(verdict_with_dpop(|site| {
+        site.auth.revoke_all_access();
+        site.auth.arm(AuthFault::nonce_challenge());
+        site.auth.arm(AuthFault::nonce_challenge().on("mcp"));
+    })
+    .await, @"exit 0");
+}
+
+#[tokio::test]
+pub(super) async fn nonce_challenges_without_end_are_blamed_on_the_server() {
+    verdict!(verdict_with_dpop(|site| site.auth.arm(AuthFault::nonce_challenge().on("mcp").always())).await, @"
+    exit 5
+    login failed, server: the server refuses the token that was issued for it
+      log in again; if that does not help, ask who runs the server
+      $ bowline login docs
+    ");
+}
+
+#[tokio::test]
+pub(super) async fn nonce_challenges_of_the_token_endpoint_without_end_are_named() {
+    verdict!(verdict_with_dpop(|site| {
+        site.auth.revoke_all_access();
+        site.auth.arm(AuthFault::nonce_challenge().always());
+    })
+    .await, @"
+    exit 5
+    login failed, authorization_server: the token cannot be refreshed: http://127.0.0.1:[PORT]/token refused with use_dpop_nonce: a nonce is needed
+      try again later; the stored login is unchanged
+      $ bowline doctor docs
+    ");
+}
+
 /// What happens only in a browser, such as a wrong `iss`, is for `bowline login` to name.
 #[tokio::test]
-async fn faults_of_the_authorization_page_are_left_to_the_login() {
+pub(super) async fn faults_of_the_authorization_page_are_left_to_the_login() {
     let site = LoginSite::new().await;
     for fault in
         [AuthFault::wrong_iss("https://evil.example"), AuthFault::no_iss(), AuthFault::normalized_iss()]
@@ -394,6 +446,37 @@ async fn missing_scope_is_named() {
     login failed, you: the login lacks what the server asks for: docs:write
       log in with the scopes that are missing
       $ bowline login docs --scope docs:write
+    ");
+}
+
+/// The metadata names no scope, so that the login asked for none.
+#[tokio::test]
+async fn scope_that_the_login_did_not_ask_for_is_named() {
+    verdict!(verdict_of_protection(|protected| protected.requires_scope("docs:write")).await, @"
+    exit 5
+    login failed, you: the login lacks what the server asks for: docs:write
+      log in with the scopes that are missing
+      $ bowline login docs --scope docs:write
+    ");
+}
+
+/// The server says without a login which scope it requires, and the login asks for it.
+#[tokio::test]
+async fn scope_that_the_challenge_names_is_no_fault() {
+    let how = |protected: Protection| protected.challenge_scope("docs:write").requires_scope("docs:write");
+    verdict!(verdict_of_protection(how).await, @"exit 0");
+}
+
+/// Proofs are configured, and the authorization server does not announce that it takes them.
+#[tokio::test]
+async fn missing_dpop_is_left_to_the_login() {
+    let site = LoginSite::new().await;
+    site.configure("auth = { dpop = true }\n");
+    verdict!(verdict_at(&site), @"
+    exit 5
+    login failed, you: you are not logged in
+      log in
+      $ bowline login docs
     ");
 }
 

@@ -21,17 +21,17 @@ async fn verdict_with(rules: ProxyRules) -> String {
 }
 
 #[tokio::test]
-async fn proxy_without_rules_is_not_noticed() {
+pub(super) async fn proxy_without_rules_is_not_noticed() {
     verdict!(verdict_with(ProxyRules::new()).await, @"exit 0");
 }
 
 #[tokio::test]
-async fn short_delay_is_no_fault() {
+pub(super) async fn short_delay_is_no_fault() {
     verdict!(verdict_with(ProxyRules::new().delay(Duration::from_millis(20))).await, @"exit 0");
 }
 
 #[tokio::test]
-async fn stall_is_named() {
+pub(super) async fn stall_is_named() {
     verdict!(verdict_with(ProxyRules::new().stall()).await, @"
     exit 4
     connection failed, server: the server did not become ready in time
@@ -41,7 +41,7 @@ async fn stall_is_named() {
 }
 
 #[tokio::test]
-async fn stalled_reply_is_named() {
+pub(super) async fn stalled_reply_is_named() {
     verdict!(verdict_with(ProxyRules::new().stall_reply()).await, @"
     exit 4
     connection failed, server: the server did not become ready in time
@@ -51,7 +51,7 @@ async fn stalled_reply_is_named() {
 }
 
 #[tokio::test]
-async fn cut_request_is_named() {
+pub(super) async fn cut_request_is_named() {
     verdict!(verdict_with(ProxyRules::new().cut_request_after(10)).await, @"
     exit 3
     connection failed, server: connection lost: connection closed before message completed
@@ -61,7 +61,7 @@ async fn cut_request_is_named() {
 }
 
 #[tokio::test]
-async fn cut_reply_is_named() {
+pub(super) async fn cut_reply_is_named() {
     verdict!(verdict_with(ProxyRules::new().cut_reply_after(10)).await, @"
     exit 3
     connection failed, server: connection lost: connection closed before message completed
@@ -71,7 +71,7 @@ async fn cut_reply_is_named() {
 }
 
 #[tokio::test]
-async fn reset_connection_is_named() {
+pub(super) async fn reset_connection_is_named() {
     // Before anything was answered, so that the reset is the only thing to be seen.
     let shown = verdict_with(ProxyRules::new().cut_request_after(1).with_reset()).await;
     verdict!(shown, @"
@@ -83,7 +83,7 @@ async fn reset_connection_is_named() {
 }
 
 #[tokio::test]
-async fn refused_connection_is_named() {
+pub(super) async fn refused_connection_is_named() {
     let (_server, proxy) = server_behind_proxy().await;
     proxy.refuse_connections().await;
     verdict!(verdict_of_url(&proxy.url("/mcp")), @"
@@ -95,7 +95,7 @@ async fn refused_connection_is_named() {
 }
 
 #[tokio::test]
-async fn proxy_without_a_server_is_named() {
+pub(super) async fn proxy_without_a_server_is_named() {
     let (server, proxy) = server_behind_proxy().await;
     server.stop().await;
     assert_reset_is_named(&verdict_of_url(&proxy.url("/mcp")));
@@ -103,7 +103,7 @@ async fn proxy_without_a_server_is_named() {
 
 /// A connection that breaks during a request is made again, and that it broke is a warning.
 #[tokio::test]
-async fn connection_that_breaks_once_is_made_again() {
+pub(super) async fn connection_that_breaks_once_is_made_again() {
     let (server, proxy) = server_behind_proxy().await;
     server.arm(Fault::silent().on("tools/list"));
     let context = Context::new();

@@ -20,7 +20,7 @@ async fn verdict_with(faults: impl IntoIterator<Item = Fault>) -> String {
 macro_rules! named {
     ($test:ident, $faults:expr, @$expected:literal) => {
         #[tokio::test]
-        async fn $test() {
+        pub(super) async fn $test() {
             verdict!(verdict_with($faults).await, @$expected);
         }
     };
@@ -248,7 +248,7 @@ async fn suggested_command_repeats_connection_options() {
 }
 
 #[tokio::test]
-async fn reset_on_accept_is_named() {
+pub(super) async fn reset_on_accept_is_named() {
     assert_reset_is_named(&verdict_with([Fault::reset().on("accept").always()]).await);
 }
 

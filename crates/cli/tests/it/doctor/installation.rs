@@ -39,7 +39,7 @@ async fn all_servers_are_examined_in_order() {
     configuration failed, you: 1 problem, the first in [TMP]/home/.config/bowline/config.toml
       correct the file
       $ bowline config check
-    configuration failed, you: its entry in [TMP]/home/.config/bowline/config.toml cannot be used: environment variable `NOWHERE` is not set
+    configuration failed, you: its entry in [TMP]/home/.config/bowline/config.toml cannot be used: servers.broken.url: environment variable `NOWHERE` is not set
       set it, or give a default: `${NOWHERE:-value}`
       $ bowline config check
     tcp failed, server: 127.0.0.1:[PORT] refuses connections: nothing listens there

@@ -3,7 +3,6 @@
 use bowline_testkit::{self as testkit, Fault, StdioCommand};
 
 use super::{Examined, examine_command, verdict};
-use crate::connect::host::TEST_TIMEOUT;
 use crate::context::Context;
 
 /// Examines a legacy server with these faults.
@@ -16,14 +15,14 @@ async fn verdict_with(faults: impl IntoIterator<Item = Fault>) -> String {
     let server = script.stdio().await;
     let examined = examine_command(&context, &server.command());
     // No process is left behind.
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
     context.hide_paths(&examined.verdict())
 }
 
 macro_rules! named {
     ($test:ident, $faults:expr, @$expected:literal) => {
         #[tokio::test]
-        async fn $test() {
+        pub(super) async fn $test() {
             verdict!(verdict_with($faults).await, @$expected);
         }
     };
@@ -44,7 +43,7 @@ session warning, server: the connection broke once within this check: the server
 ");
 named!(noise_on_stdout_is_named, [Fault::noise("listening on port 80").on("initialize")], @"
 exit 0
-output warning, server: 1 line on stdout that is no message; 0 lines on stderr
+output warning, server: non-MCP output on stdout: 1 line; 0 lines on stderr
   other hosts may give up there: the server has to write its log to stderr
   $ bowline info rope -vv
 ");
@@ -72,7 +71,7 @@ exit 3
 connection failed, server: the server exited with code 1
   see what it printed: often an argument or a variable is missing
   $ bowline info rope -vv
-output warning, server: 1 line on stdout that is no message; 0 lines on stderr
+output warning, server: non-MCP output on stdout: 1 line; 0 lines on stderr
   other hosts may give up there: the server has to write its log to stderr
   $ bowline info rope -vv
 ");
@@ -113,7 +112,7 @@ fn program_that_prints_and_ends_is_named() {
     connection failed, server: the server exited with code 2
       see what it printed: often an argument or a variable is missing
       $ bowline info rope -vv
-    output warning, server: 2 lines on stdout that are no messages; 2 lines on stderr
+    output warning, server: non-MCP output on stdout: 2 lines; 2 lines on stderr
       other hosts may give up there: the server has to write its log to stderr
       $ bowline info rope -vv
     ");
@@ -161,7 +160,7 @@ fn missing_launcher_is_named_with_what_installs_it() {
 fn command_with_its_arguments_is_named() {
     verdict!(verdict_of_command("npx -y server"), @r#"
     exit 3
-    configuration warning, you: [TMP]/home/.config/bowline/config.toml: is taken for the name of one program, with its spaces
+    configuration warning, you: [TMP]/home/.config/bowline/config.toml: servers.rope.command: contains spaces and is used as one program name
       write command = "npx" and args = ["-y", "server"]
       $ -
     program failed, you: command not found: npx -y server is in no folder of the PATH /nowhere/at/all
@@ -183,6 +182,46 @@ fn script_without_its_interpreter_is_named() {
       install `no-such-interpreter`, or write its full path
       $ -
     ");
+}
+
+/// Checks what doctor says of a script with this first line and a Windows line end. Returns what `bowline tools` says.
+fn assert_windows_line_end_is_named(line: &str) -> String {
+    let context = Context::new();
+    let script = context.write("home/server", format!("{line}\r\nexit 0\r\n"));
+    context.set_mode("home/server", 0o755);
+    context.user_config(&format!("[servers.rope]\ncommand = '{}'\n", script.display()));
+    let examined = Examined::of(&context, &["rope"]);
+    insta::allow_duplicates! {
+        verdict!(context.hide_paths(&examined.verdict()), @r"
+        exit 3
+        program failed, machine: [TMP]/home/server cannot be started: its first line has a Windows line end (CR LF)
+          save the script with Unix line ends (LF)
+          $ perl -pi -e 's/\r$//' [TMP]/home/server
+        ");
+    }
+    context.run(context.bowline(["tools", "rope", "--no-daemon"]))
+}
+
+#[test]
+fn windows_line_end_after_an_interpreter_is_named() {
+    verdict!(assert_windows_line_end_is_named("#!/bin/sh"), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `rope`: command could not be started: [TMP]/home/server: its first line has a Windows line end (CR LF)
+      phase: connecting
+      transport: stdio
+
+    hint: save the script with Unix line ends (LF)
+    ---
+    ");
+}
+
+#[test]
+fn windows_line_end_after_env_is_named() {
+    let listed = assert_windows_line_end_is_named("#!/usr/bin/env sh");
+    let hint = "hint: its script has Windows line ends (CR LF): save the script with Unix line ends (LF)\n";
+    assert!(listed.contains(hint), "{listed}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn variable_that_names_no_proxy_is_named() {
     let examined = examine_with_proxy("https://no-such-host.invalid/mcp", "::::");
     let check = examined.check("proxy");
     assert_eq!((&check["status"], &check["blame"]), (&"warning".into(), &"you".into()), "{check}");
-    let seen = "none: the server is reached directly, since https_proxy is no address of a proxy";
+    let seen = "none: the server is reached directly, since https_proxy is not the URL of a proxy";
     assert_eq!(check["seen"], seen);
     let remedy = "set https_proxy to an address such as http://HOST:PORT, or unset it";
     assert_eq!(check["remedy"]["text"], remedy);

@@ -22,7 +22,7 @@ async fn check_interrupt(script: Script, how: impl FnOnce(&mut Person), code: i3
     assert_eq!(end.code, code, "{}", end.screen);
     assert_eq!(end.stdout, "");
     assert!(!end.screen.contains("1/6"), "{}", end.screen);
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
     // A modern server's request was over when it required input: there is nothing to cancel and no
     // retry.
     let calls = server.received().iter().filter(|received| received.tool() == Some("book")).count();

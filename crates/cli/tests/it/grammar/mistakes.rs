@@ -46,6 +46,29 @@ fn one_server_too_many() {
     hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
     ---
     ");
+    context.user_config("[servers.files]\ncommand = 'files'\n[servers.broken]\nurll = 'x'\n");
+    snapshot!(context.run(context.bowline(["prompts", "files", "greet"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected `greet`: it is one word too many after the configured server `files`
+
+    hint: write `bowline prompts SERVER`, or `bowline prompts -- COMMAND [ARG]...`
+    ---
+    ");
+    for verb in ["connect", "doctor", "repl", "info"] {
+        let shown = context.run(context.bowline([verb, "broken", "x"]));
+        let expected = "unexpected `x`: it is one word too many after the configured server `broken`\n";
+        assert!(shown.starts_with("exit: 2\n") && shown.contains(expected), "{shown}");
+        let shown = context.run(context.bowline([verb, "https://h/mcp", "x"]));
+        let expected = "unexpected `x`: it is one word too many after the URL\n";
+        assert!(shown.starts_with("exit: 2\n") && shown.contains(expected), "{shown}");
+    }
+    let shown = context.run(context.bowline(["tools", "files", "greet", "x"]));
+    assert!(
+        shown.contains("error: unexpected value 'x' for '[SERVER TOOL]...' found; no more were expected\n"),
+        "{shown}"
+    );
     snapshot!(context.run(context.bowline(["prompts", "files", "--", "server"])), @"
     exit: 2
     --- stdout

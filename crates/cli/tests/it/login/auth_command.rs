@@ -34,7 +34,7 @@ async fn every_login_is_shown_and_nothing_secret() {
 
     let line = site.run_args(&["auth", "-q"]);
     let cells: Vec<&str> = line.lines().nth(2).unwrap().split('\t').collect();
-    assert_eq!((cells[0], cells[2], cells[4]), ("docs", "ok", "renewed"), "{line}");
+    assert_eq!((cells[0], cells[2], cells[4]), ("docs", "ok", "refreshed"), "{line}");
     assert!(cells[3].starts_with("in "), "{line}");
     let drawn = crate::terminal::on_terminal_of(100, site.bowline(&["auth", "--color", "never"]));
     // Without an ID token the account is unknown.
@@ -42,6 +42,37 @@ async fn every_login_is_shown_and_nothing_secret() {
     assert!(drawn.contains("refreshed automatically"), "{drawn}");
     // The log adds nothing secret at any verbosity.
     site.run_args(&["call", "docs", "echo", "message=x", "-vvv"]);
+}
+
+/// Logins at one host are told apart by the parts of a path that are words.
+#[tokio::test]
+async fn keys_in_paths_of_urls_are_not_shown() {
+    const KEY: &str = "AbCdEf0123456789xyz";
+    let auth = AuthServer::builder().path(&format!("/tenants/{KEY}"));
+    let site = LoginSite::with_script(auth, |protected| protected).await;
+    site.logs_in().await;
+    let entry = |name: &str| {
+        format!(
+            "[servers.{name}]\nurl = 'https://h.example/{KEY}/team-{name}/mcp'\nheaders = {{ Authorization = 'Bearer of-{name}' }}\n"
+        )
+    };
+    site.configure(&(entry("a") + &entry("b")));
+    let known = site.json(&["auth", "--json"]);
+    let shown = |name: &str| {
+        let logins = known["logins"].as_array().unwrap();
+        logins.iter().find(|login| login["server"] == name).unwrap_or_else(|| panic!("{known}"))
+    };
+    assert_eq!(shown("a")["url"], "https://h.example/…/team-a/mcp");
+    assert_eq!(shown("b")["url"], "https://h.example/…/team-b/mcp");
+    let issuer = site.auth.issuer();
+    assert_eq!(shown("docs")["issuer"], issuer.replace(KEY, "…"));
+    assert!(issuer.contains(KEY), "{issuer}");
+    let drawn = crate::terminal::on_terminal_of(100, site.bowline(&["auth", "--color", "never"]));
+    assert!(drawn.contains("https://h.example/…/team-b/mcp") && drawn.contains("/tenants/…"), "{drawn}");
+    let others = [&["auth"][..], &["doctor", "docs", "--json"], &["logout", "docs", "--json"]];
+    for shown in others.map(|args| site.run_args(args)).into_iter().chain([drawn, known.to_string()]) {
+        assert!(!shown.contains(KEY), "{shown}");
+    }
 }
 
 /// RFC 7009: the token is revoked at the server and deleted here.

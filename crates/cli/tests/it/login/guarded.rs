@@ -69,7 +69,7 @@ async fn without_a_terminal_the_configuration_allows_foreign_login_pages() {
     --- stdout
     --- stderr
     note: made the key file [TMP]/home/.local/state/bowline/store.key
-    error: `docs`: http://127.0.0.1:[PORT] has its login page at accounts.example.org, which is somebody else's as far as we know
+    error: `docs`: http://127.0.0.1:[PORT] has its login page at accounts.example.org, which is on another site
 
     hint: if that is right, set `issuer = "http://127.0.0.1:[PORT]"` in the server's `auth`
     ---

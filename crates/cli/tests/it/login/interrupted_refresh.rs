@@ -124,8 +124,7 @@ async fn a_token_endpoint_that_outlasts_the_connection_is_named() {
     site.auth.arm(AuthFault::delay(Duration::from_secs(6)).on("refresh_token"));
     let shown = site.run_args(&["call", "docs", "echo", "message=ahoy", "--connect-timeout", "3"]);
     assert!(shown.starts_with("exit: 4\n"), "{shown}");
-    let told =
-        "the login is renewed first, and the token endpoint of its authorization server has not answered for";
+    let told = "the login is refreshed first, and the token endpoint of its authorization server has not answered for";
     assert!(shown.contains(told) && shown.contains("try again later"), "{shown}");
     assert!(shown.contains("hint: allow more time with --connect-timeout\n"), "{shown}");
     let shown = site.calls();

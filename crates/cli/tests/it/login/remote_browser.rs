@@ -28,7 +28,7 @@ async fn over_ssh_the_address_is_pasted() {
     let back = testkit::follow_authorize_url(&url).await;
     let forged = testkit::with_query_parameter(&back, "state", Some("other"));
     person.presses(CLEAR).pastes_code(&format!("{forged}{ENTER}"));
-    person.sees("not what this login was answered with");
+    person.sees("that is not the response to this login");
     person.presses(CLEAR).answers(&format!("hello{ENTER}"), "a code alone does not identify its issuer");
     assert_eq!(site.auth.count("token"), 0);
     person.presses(CLEAR).pastes_code(&format!("{back}{ENTER}"));

@@ -51,7 +51,7 @@ enum LoginAfterKill {
     /// The token was used and its successor lost: a person has to log in again.
     Lost,
     /// The successor is stored.
-    Renewed,
+    Refreshed,
 }
 
 impl Step {
@@ -119,7 +119,7 @@ impl Step {
         match self {
             Self::TokenSent | Self::AnswerRead => LoginAfterKill::Lost,
             step if step < Self::TokenSent => LoginAfterKill::Unused,
-            _ => LoginAfterKill::Renewed,
+            _ => LoginAfterKill::Refreshed,
         }
     }
 }
@@ -309,7 +309,7 @@ macro_rules! at_every_step {
 
         /// The process is killed. Only the time between the request and the store can lose the
         /// login.
-        mod a_killed_renewal_loses_only_what_was_on_its_way {
+        mod a_killed_refresh_loses_only_what_was_on_its_way {
             use super::*;
 
             $(#[tokio::test]

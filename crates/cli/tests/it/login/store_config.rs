@@ -103,12 +103,12 @@ async fn a_project_cannot_configure_the_store() {
     assert!(listed.starts_with("exit: 0\n") && listed.contains("docs\t"), "{listed}");
     site.context.project_config("[store]\nkey = 'keyring'\n").trust_project();
     assert!(site.calls().contains("ahoy"));
-    let noted = "bowline.toml:1:1: store: not used: a project does not set where logins are stored";
+    let noted = "bowline.toml:1:1: store: not used: a project cannot set where logins are stored";
     let shown = site.run_args(&["config", "check"]);
     assert!(shown.starts_with("exit: 0\n") && shown.contains(noted), "{shown}");
     let told = site.json(&["config", "check", "--json"]);
     let of_project = told["files"][1]["notes"].to_string();
-    assert!(of_project.contains("a project does not set where logins are stored"), "{told}");
+    assert!(of_project.contains("a project cannot set where logins are stored"), "{told}");
 }
 
 /// Whichever verb runs first creates the state folder, with access for its owner alone.

@@ -31,7 +31,7 @@ async fn a_login_is_taken_to_another_machine() {
     exit: 0
     --- stdout
     --- stderr
-    note: 1 login written to [TMP]/logins; from now on use them there or here, not both: a login that is renewed on two machines may end on both
+    note: 1 login written to [TMP]/logins; from now on use them there or here, not both: a login that is refreshed on two machines may end on both
     ---
     ");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

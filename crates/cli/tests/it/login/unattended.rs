@@ -27,7 +27,7 @@ async fn a_login_is_started_here_and_finished_elsewhere() {
     note: made the key file [TMP]/home/.local/state/bowline/store.key
     error: `docs` requires a login, and there is no terminal to ask you on
       log in at: [URL]
-      you are sent to: http://127.0.0.1:[PORT]/callback…, where nobody answers
+      you are sent to: http://127.0.0.1:[PORT]/callback…, which the browser cannot load
 
     hint: then run: bowline login docs --finish 'THE URL YOU WERE REDIRECTED TO'
     ---

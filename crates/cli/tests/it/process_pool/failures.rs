@@ -131,7 +131,7 @@ async fn a_process_that_is_in_use_when_the_daemon_ends_is_ended_in_order() {
     server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     assert_eq!(gateway.terminate().await.code(), Some(0));
     assert_eq!(wait(child).await.status.code(), Some(3));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    server.expect_all_exited().await;
     assert_eq!(server.processes()[0].events[0], ProcessEvent::Eof);
     assert_eq!(server.executions("slow"), 1, "it is not sent again");
 }

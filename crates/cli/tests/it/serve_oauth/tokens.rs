@@ -85,7 +85,7 @@ async fn gw_11_only_valid_tokens_are_accepted() {
             forge(&header("HS256"), &claims(&team), by_public_key),
             "the algorithm of the token is not accepted",
         ),
-        ("no JWT", "opaque".to_owned(), "the token is no JWT"),
+        ("no JWT", "opaque".to_owned(), "the token is not a JWT"),
         ("too long", "x".repeat(17 * 1024), "the token is too long"),
     ] {
         let reply = team.post("/mcp", &token, "", &initialize()).await;

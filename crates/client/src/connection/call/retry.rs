@@ -168,7 +168,7 @@ impl Connection {
             Report::NeedsLogin(fault) => {
                 if !live.mark_challenged() {
                     let wanted = Announcement::NeedsLogin(fault);
-                    self.events.emit(crate::events::Event::Connection(ConnectionEvent::new(
+                    self.events.emit(crate::events::Event::Connection(ConnectionEvent::from_announcement(
                         &self.server.name,
                         0,
                         wanted,

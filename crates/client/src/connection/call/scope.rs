@@ -8,7 +8,6 @@ use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{Json, method};
 use tracing::Span;
 
-use super::audit;
 use super::meter::CallMeter;
 use super::request::CallRequest;
 use super::span;
@@ -16,8 +15,8 @@ use crate::connection::Connection;
 use crate::connection::options::RequestOrigin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
-use crate::layer::OutgoingRequest;
-use crate::report::{CallEnded, CallReport, Outcome};
+use crate::layer::{Layer, OutgoingRequest};
+use crate::report::{CallRecord, CallReport, Outcome};
 
 /// One call. Its end is reported once: by [`CallScope::finish`], or as abandoned when this is
 /// dropped before.
@@ -32,7 +31,6 @@ pub(crate) struct CallScope<'a> {
 /// What the observers of a call are told.
 struct ObservedCall {
     tool: Option<Box<str>>,
-    is_audited: bool,
     is_event: bool,
     layered: Option<LayeredCall>,
     span: Option<Span>,
@@ -41,6 +39,8 @@ struct ObservedCall {
 /// A call that passes through layers.
 struct LayeredCall {
     request: OutgoingRequest,
+    /// The layers that observe the call, outermost first.
+    layers: Box<[Arc<dyn Layer>]>,
     /// Number of layers that have seen the request, and so see its end.
     entered: usize,
 }
@@ -50,16 +50,17 @@ impl<'a> CallScope<'a> {
     pub(crate) fn begin(connection: &'a Arc<Connection>, ask: CallRequest<'a>) -> Self {
         let CallRequest { method, params, options, meter } = ask;
         let is_of_caller = options.origin == RequestOrigin::Caller;
-        let is_audited = audit::is_enabled(method);
         let is_event = is_of_caller && connection.events.reports_calls();
-        let is_layered = is_of_caller && !connection.server.layers.is_empty();
+        let layers = &connection.server.layers;
+        let is_layered = is_of_caller && layers.iter().any(|layer| layer.observes(method));
         let span = if is_of_caller { span::open(connection, method, params) } else { None };
-        let observed = (is_audited || is_event || is_layered || span.is_some()).then(|| {
+        let observed = (is_event || is_layered || span.is_some()).then(|| {
             let layered = is_layered.then(|| LayeredCall {
-                request: OutgoingRequest::new(&connection.server.name, method, params),
+                request: OutgoingRequest::for_call(&connection.server.name, method, params),
+                layers: layers.iter().filter(|layer| layer.observes(method)).cloned().collect(),
                 entered: 0,
             });
-            Box::new(ObservedCall { tool: tool_name(method, params), is_audited, is_event, layered, span })
+            Box::new(ObservedCall { tool: tool_name(method, params), is_event, layered, span })
         });
         Self { connection, method, meter, observed }
     }
@@ -93,7 +94,7 @@ impl<'a> CallScope<'a> {
         let Some(observed) = &mut self.observed else { return Ok(None) };
         let Some(layered) = &mut observed.layered else { return Ok(None) };
         let server = &self.connection.server;
-        for layer in &*server.layers {
+        for layer in &*layered.layers {
             layered.entered += 1;
             if let Err(refusal) = layer.on_request(&mut layered.request).await {
                 let kind = ErrorKind::LayerRefused(refusal.reason().to_owned());
@@ -103,6 +104,9 @@ impl<'a> CallScope<'a> {
         let changed = layered.request.changed_params().cloned();
         if changed.is_some() {
             observed.tool = layered.request.tool().map(Box::from);
+            if let (Some(span), Some(tool)) = (&observed.span, &observed.tool) {
+                span::record_tool(span, tool);
+            }
         }
         Ok(changed)
     }
@@ -147,10 +151,10 @@ impl<'a> CallScope<'a> {
 
     fn tell_observers(&mut self, report: &CallReport, error: Option<&Error>) {
         let Some(observed) = self.observed.take() else { return };
-        let ObservedCall { tool, is_audited, is_event, layered, span } = *observed;
+        let ObservedCall { tool, is_event, layered, span } = *observed;
         let server = &self.connection.server;
-        if let Some(LayeredCall { request, entered }) = layered {
-            for layer in server.layers[..entered].iter().rev() {
+        if let Some(LayeredCall { request, layers, entered }) = layered {
+            for layer in layers[..entered].iter().rev() {
                 // The call may end in a drop, where a second panic would end the program.
                 if catch_unwind(AssertUnwindSafe(|| layer.on_end(&request, report))).is_err() {
                     tracing::error!(server = %server.name, "a layer panicked");
@@ -161,13 +165,10 @@ impl<'a> CallScope<'a> {
             let error_type = span::error_type(report.outcome, error);
             span::close(&span, self.connection, error_type.as_deref(), report);
         }
-        if is_audited {
-            audit::log_call(&server.name, tool.as_deref().unwrap_or_default(), report);
-        }
         if is_event {
             let (server, method) = (Arc::clone(&server.name), self.method.into());
-            let ended = CallEnded { server, method, tool, report: *report };
-            self.connection.events.emit(Event::CallEnded(Arc::new(ended)));
+            let record = CallRecord { server, method, tool, report: *report };
+            self.connection.events.emit(Event::CallEnded(Arc::new(record)));
         }
     }
 }

@@ -30,9 +30,14 @@ pub(super) fn open(connection: &Connection, method: &str, params: Option<&Json>)
         return None;
     }
     if let Some(tool) = tool_name(method, params) {
-        span.record("gen_ai.tool.name", tool.chars().take(MAX_NAME_CHARS).collect::<String>());
+        record_tool(&span, &tool);
     }
     Some(span)
+}
+
+/// Records the tool that is called, also again after a layer chose another one.
+pub(super) fn record_tool(span: &Span, tool: &str) {
+    span.record("gen_ai.tool.name", tool.chars().take(MAX_NAME_CHARS).collect::<String>());
 }
 
 /// Records how the request ended.

@@ -107,7 +107,7 @@ impl Connection {
             method,
             handle,
             purpose,
-            request_options: poll_options(self.server.timeouts.call.min(limits.idle), options),
+            request_options: poll_options(self.server.timeouts.idle.min(limits.idle), options),
             follower: TaskFollower::new(clock::now(), start),
             reporter: StateReporter { listener: options.task.listener.as_deref(), last: None },
             work: None,

@@ -100,8 +100,8 @@ impl ServerKeepalive {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return;
         }
-        // Over HTTP without a session and without subscribers, a probe has no use.
-        let needed = !live.wire.is_http() || live.has_session || connection.events.has_subscribers();
+        // Over HTTP without a session and with nobody who watches, a probe has no use.
+        let needed = !live.wire.is_http() || live.has_session || connection.is_watched();
         let busy = {
             let core = connection.engine.state();
             self.keepalive.record_traffic(core.traffic.last_call);
@@ -155,10 +155,15 @@ impl ServerKeepalive {
 }
 
 impl Connection {
+    /// Whether somebody wants to learn of the end of the server without a call.
+    fn is_watched(&self) -> bool {
+        self.events.has_subscribers() || self.links.is_status_watched()
+    }
+
     /// Requests a probe after a stream or an idle connection of the link ended. A dying server
-    /// causes that within milliseconds, and subscribers should learn of it at once.
+    /// causes that within milliseconds, and whoever watches should learn of it at once.
     pub(crate) fn suspect_server(&self, live: &LiveLink) {
-        if self.events.has_subscribers() {
+        if self.is_watched() {
             self.engine.send(DriverEvent::ServerSuspect(live.attempt));
         }
     }

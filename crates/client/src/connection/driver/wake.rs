@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use bowline_transport::is_suspend;
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -56,10 +57,9 @@ pub(crate) enum WakeChange {
 /// timer clock stands still on most systems. Where it does not, only the late check shows, which a
 /// busy machine or a debugger may also have caused.
 fn classify_gap(passed: Duration, before: SystemTime, after: SystemTime) -> WakeChange {
-    let wall = after.duration_since(before).unwrap_or_default();
-    if wall > passed + MIN_SUSPEND_GAP {
+    if is_suspend(passed, before, after) {
         WakeChange::Suspend
-    } else if passed > CHECK_INTERVAL + MIN_SUSPEND_GAP {
+    } else if passed > CHECK_INTERVAL + MAX_CHECK_DELAY {
         WakeChange::Network
     } else {
         WakeChange::None
@@ -95,9 +95,8 @@ fn look_up_addresses() -> BTreeSet<IpAddr> {
 
 /// How often the machine is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum gap between the clocks that counts as a suspend; a busy machine or a corrected clock
-/// stays below it.
-const MIN_SUSPEND_GAP: Duration = Duration::from_secs(10);
+/// How much later than that a check may be on a busy machine.
+const MAX_CHECK_DELAY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

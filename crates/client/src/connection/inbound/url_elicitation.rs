@@ -63,13 +63,13 @@ impl Connection {
         let ids: Vec<Box<str>> = pages.iter_mut().filter_map(|page| page.id.take()).collect();
         let handler = ask.options.handler.as_ref().unwrap_or(&self.inbound.handler);
         let done = wait_for_completions(heard, ids.iter().cloned().collect());
-        let onward = tokio::select! {
+        let completion = tokio::select! {
             biased;
             () = done => UrlElicitationOutcome::Retry,
-            onward = handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
+            completion = handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => completion,
             () = sleep(self.server.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
         };
-        match onward {
+        match completion {
             UrlElicitationOutcome::Retry => self.send_with_retry(live, ask).await,
             UrlElicitationOutcome::GiveUp => Err(Failure::Server(refused)),
         }

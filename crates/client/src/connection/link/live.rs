@@ -21,6 +21,7 @@ use super::wire::Wire;
 use crate::connection::failure::{Failure, JudgedReply};
 use crate::connection::login::Login;
 use crate::connection::options::RequestOrigin;
+use crate::status::StatusWatch;
 
 /// The live link of one connection, its status, and the callers that wait for a link.
 pub(crate) struct Links {
@@ -30,6 +31,8 @@ pub(crate) struct Links {
     /// Number of callers that wait for a link.
     waiting_callers: AtomicUsize,
     status: watch::Sender<Status>,
+    /// Each [`StatusWatch`] has a clone, so that they can be counted.
+    status_watches: Arc<()>,
 }
 
 /// A link that calls may use, with everything that is fixed for its lifetime.
@@ -76,6 +79,7 @@ impl Links {
             was_connected: AtomicBool::new(false),
             waiting_callers: AtomicUsize::new(0),
             status: watch::Sender::new(status),
+            status_watches: Arc::default(),
         }
     }
 
@@ -108,6 +112,16 @@ impl Links {
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
+    }
+
+    /// Returns a watch for users of the library.
+    pub(crate) fn watch_status(&self) -> StatusWatch {
+        StatusWatch::new(self.status(), Arc::clone(&self.status_watches))
+    }
+
+    /// Whether a user of the library holds a watch.
+    pub(crate) fn is_status_watched(&self) -> bool {
+        Arc::strong_count(&self.status_watches) > 1
     }
 
     pub(crate) fn publish_status(&self, status: Status) {

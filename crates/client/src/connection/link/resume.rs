@@ -98,7 +98,7 @@ pub(crate) fn is_temporary(status: u16) -> bool {
 /// The delay that the server requests with `Retry-After`.
 pub(crate) fn retry_after(answer: &HttpResponse) -> Duration {
     match answer.status_fault().recovery() {
-        Recovery::Retry { not_before } => not_before,
+        Recovery::Retry { not_before, .. } => not_before,
         _ => Duration::ZERO,
     }
 }

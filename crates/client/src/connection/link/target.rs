@@ -36,9 +36,10 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
         transport: carrier,
         fallback,
         era_choice: match server.protocol {
-            Protocol::Auto => EraChoice::Auto,
             Protocol::Legacy => EraChoice::Legacy,
             Protocol::Modern => EraChoice::Modern,
+            // The server says what it speaks.
+            _ => EraChoice::Auto,
         },
         connect_timeout: connect,
         probe_timeout: probe,

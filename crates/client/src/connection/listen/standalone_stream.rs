@@ -2,16 +2,20 @@
 //! and requests.
 //!
 //! It is optional (HL-05): a server without one answers 405 or 404, or without a stream. A stream
-//! that is cut is reopened with growing delays.
+//! that is cut is reopened with growing delays. If it cannot be resumed, what may have changed
+//! meanwhile is looked for.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::frame::sse::Event;
 use bowline_proto::revision::Era;
 use bowline_proto::wire;
-use bowline_transport::http::{HttpResponse, ResponseBody};
+use bowline_transport::http::{EventStream, HttpResponse, ResponseBody};
+use http::HeaderValue;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
@@ -56,6 +60,8 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
     let position = session.as_ref().and_then(|session| connection.session.stream_position(session));
     let mut resume = position.map_or_else(ResumeState::default, ResumeState::from);
     let mut opened_once = false;
+    // Whether notifications may have been missed.
+    let mut gap = false;
     let mut short: u32 = 0;
     loop {
         let mut headers = (**headers).clone();
@@ -68,27 +74,10 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
             Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
                 let opened = clock::now();
                 opened_once = true;
-                loop {
-                    match events.next().await {
-                        Ok(Some(event)) => {
-                            resume.record_event(&event);
-                            if event.id.is_some() {
-                                let last = resume.last_id.clone();
-                                *connection.session.stream_position.lock() = session.clone().zip(last);
-                            }
-                            if is_message(&event) {
-                                wire::parse(&event.data, |parsed| {
-                                    connection.handle_message(&live.wire, None, parsed);
-                                });
-                            }
-                        }
-                        // One oversized message is dropped; the stream continues.
-                        Err(fault) if is_too_large(&fault) => {
-                            tracing::warn!(server = %connection.server.name, %fault, "a message was dropped");
-                        }
-                        Ok(None) | Err(_) => break,
-                    }
-                }
+                let stream = StandaloneStream { connection: &connection, live: &live, session: &session };
+                // What came while no stream was open is sent again only if there are event ids.
+                let refresh_delay = (gap && resume.last_id.is_none()).then(|| reopen_delay(short));
+                stream.read(&mut events, &mut resume, refresh_delay).await;
                 connection.suspect_server(&live);
                 if clock::elapsed(opened) > MIN_STABLE_DURATION {
                     resume.reset_backoff();
@@ -131,10 +120,69 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
                 return;
             }
         }
+        gap = true;
         // A server that sends events and cuts each time makes progress, but must not dictate the
         // pace.
-        let pause = (MIN_REOPEN_DELAY * (1 << (short / 4).min(8))).min(MAX_REOPEN_DELAY);
-        tokio::time::sleep(resume.next_delay().max(pause).max(asked_wait)).await;
+        tokio::time::sleep(resume.next_delay().max(reopen_delay(short)).max(asked_wait)).await;
+    }
+}
+
+/// The delay after this many streams in a row that lasted no time.
+fn reopen_delay(short: u32) -> Duration {
+    (MIN_REOPEN_DELAY * (1 << (short / 4).min(8))).min(MAX_REOPEN_DELAY)
+}
+
+/// The stream while it is open.
+struct StandaloneStream<'a> {
+    connection: &'a Arc<Connection>,
+    live: &'a Arc<LiveLink>,
+    session: &'a Option<HeaderValue>,
+}
+
+impl StandaloneStream<'_> {
+    /// Reads the stream to its end. With `refresh_delay`, what may have changed unnoticed is looked for if the stream
+    /// lasts for this long: one that is cut again at once would have all of it fetched each time.
+    async fn read(
+        &self,
+        events: &mut EventStream,
+        resume: &mut ResumeState,
+        mut refresh_delay: Option<Duration>,
+    ) {
+        let opened = Instant::now();
+        loop {
+            let next = events.next();
+            let event = match refresh_delay {
+                None => next.await,
+                Some(delay) => {
+                    let Ok(event) = timeout_at(opened + delay, next).await else {
+                        refresh_delay = None;
+                        let (connection, live) = (Arc::clone(self.connection), Arc::clone(self.live));
+                        self.connection.background.spawn(connection.refresh_after_stream_gap(live));
+                        continue;
+                    };
+                    event
+                }
+            };
+            match event {
+                Ok(Some(event)) => self.handle(&event, resume),
+                // One oversized message is dropped; the stream continues.
+                Err(fault) if is_too_large(&fault) => {
+                    tracing::warn!(server = %self.connection.server.name, %fault, "a message was dropped");
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn handle(&self, event: &Event, resume: &mut ResumeState) {
+        resume.record_event(event);
+        if event.id.is_some() {
+            let last = resume.last_id.clone();
+            *self.connection.session.stream_position.lock() = self.session.clone().zip(last);
+        }
+        if is_message(event) {
+            wire::parse(&event.data, |parsed| self.connection.handle_message(&self.live.wire, None, parsed));
+        }
     }
 }
 

@@ -10,8 +10,8 @@ fn room<T>(sender: &EventSender<T>) -> usize {
 
 fn drain<T: Clone>(receiver: &mut EventReceiver<T>) -> Vec<T> {
     std::iter::from_fn(|| match receiver.try_receive()? {
-        Received::Value(value) => Some(value),
-        Received::Missed(_) | Received::Closed => None,
+        ReceiveOutcome::Value(value) => Some(value),
+        ReceiveOutcome::Missed(_) | ReceiveOutcome::Closed => None,
     })
     .collect()
 }
@@ -50,13 +50,13 @@ fn slow_receiver_is_told_how_many_it_missed() {
     let mut fast = sender.subscribe();
     for value in 0..10 {
         sender.send(value);
-        assert_eq!(fast.try_receive(), Some(Received::Value(value)));
+        assert_eq!(fast.try_receive(), Some(ReceiveOutcome::Value(value)));
     }
     assert_eq!(slow.len(), 10);
-    assert_eq!(slow.try_receive(), Some(Received::Missed(6)));
+    assert_eq!(slow.try_receive(), Some(ReceiveOutcome::Missed(6)));
     assert_eq!(drain(&mut slow), [6, 7, 8, 9]);
     sender.send(10);
-    let ten = Some(Received::Value(10));
+    let ten = Some(ReceiveOutcome::Value(10));
     assert_eq!((slow.try_receive(), fast.try_receive()), (ten.clone(), ten));
 }
 
@@ -69,9 +69,9 @@ fn closed_channel_gives_what_waits_and_then_its_end() {
     other.send(2);
     drop(other);
     let mut later = receiver.resubscribe();
-    assert_eq!(later.try_receive(), Some(Received::Closed));
+    assert_eq!(later.try_receive(), Some(ReceiveOutcome::Closed));
     assert_eq!(drain(&mut receiver), [1, 2]);
-    assert_eq!(receiver.try_receive(), Some(Received::Closed));
+    assert_eq!(receiver.try_receive(), Some(ReceiveOutcome::Closed));
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn values_are_dropped_with_the_last_receiver_that_wants_them() {
         sender.send(Arc::clone(&value));
     }
     assert_eq!(held(), 8);
-    assert_eq!(reading.try_receive(), Some(Received::Missed(4)));
-    assert!(matches!(reading.try_receive(), Some(Received::Value(_))));
+    assert_eq!(reading.try_receive(), Some(ReceiveOutcome::Missed(4)));
+    assert!(matches!(reading.try_receive(), Some(ReceiveOutcome::Value(_))));
     drop(lagging);
     assert_eq!(held(), 8, "one receiver has received nothing yet");
     drop(idle);
@@ -104,9 +104,9 @@ async fn waiting_receiver_is_woken_by_a_value_and_by_the_end() {
         let mut values = Vec::new();
         loop {
             match receiver.receive().await {
-                Received::Value(value) => values.push(value),
-                Received::Missed(_) => unreachable!("each is received before the next is sent"),
-                Received::Closed => return values,
+                ReceiveOutcome::Value(value) => values.push(value),
+                ReceiveOutcome::Missed(_) => unreachable!("each is received before the next is sent"),
+                ReceiveOutcome::Closed => return values,
             }
         }
     });
@@ -134,14 +134,14 @@ async fn every_value_is_received_or_counted_as_missed() {
                 let (mut seen, mut missed) = (0, 0);
                 loop {
                     match receiver.receive().await {
-                        Received::Value((from, value)) => {
+                        ReceiveOutcome::Value((from, value)) => {
                             let last: &mut Option<u64> = &mut last[from];
                             assert!(last.is_none_or(|last| last < value), "in order");
                             *last = Some(value);
                             seen += 1;
                         }
-                        Received::Missed(count) => missed += count,
-                        Received::Closed => return seen + missed,
+                        ReceiveOutcome::Missed(count) => missed += count,
+                        ReceiveOutcome::Closed => return seen + missed,
                     }
                 }
             })
@@ -178,7 +178,7 @@ async fn dropped_recv_loses_nothing() {
         assert!(futures_util::poll!(&mut waiting).is_pending());
         sender.send(1);
         drop(waiting);
-        assert_eq!(receiver.receive().await, Received::Value(1));
+        assert_eq!(receiver.receive().await, ReceiveOutcome::Value(1));
     }
 }
 

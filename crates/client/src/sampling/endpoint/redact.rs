@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn secrets_and_parts_of_them_are_covered() {
-        let veil = Redactor::new(["sk-live-0123456789", "abc", ""].map(Secret::from));
+        let redactor = Redactor::new(["sk-live-0123456789", "abc", ""].map(Secret::from));
         for (said, shown) in [
             ("bad key sk-live-0123456789!", "bad key [redacted]!"),
             ("sk-live-0123456789sk-live-0123456789", "[redacted]"),
@@ -96,23 +96,23 @@ mod tests {
             ("two\nlines\t\u{1b}[31m", "two lines  [31m"),
             ("", ""),
         ] {
-            assert_eq!(veil.redact(said, 100), shown);
+            assert_eq!(redactor.redact(said, 100), shown);
         }
         // Cut after redaction; otherwise half a key would remain.
-        assert_eq!(veil.redact("key sk-live-0123456789", 8), "key [red…");
+        assert_eq!(redactor.redact("key sk-live-0123456789", 8), "key [red…");
         assert_eq!(Redactor::new([]).redact(&"x".repeat(10_000), 5), "xxxxx…");
     }
     #[test]
     fn an_address_holds_secrets_too() {
         let url = "https://gateway.example/v1/account-4711/x?token=a%2Fb-c-d-e-f&v=1".parse().unwrap();
-        let veil = Redactor::new([]).with_url(&url);
+        let redactor = Redactor::new([]).with_url(&url);
         for (said, shown) in [
             ("no credit left for account-4711", "no credit left for [redacted]"),
             ("token a/b-c-d-e-f is not known", "token [redacted] is not known"),
             ("token a%2Fb-c-d-e-f is not known", "token [redacted] is not known"),
             ("v1 of the API has 1 error", "v1 of the API has 1 error"),
         ] {
-            assert_eq!(veil.redact(said, 100), shown);
+            assert_eq!(redactor.redact(said, 100), shown);
         }
     }
 }

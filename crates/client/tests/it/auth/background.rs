@@ -35,7 +35,7 @@ async fn a_stream_is_opened_again_with_a_new_token() {
     client.close().await;
 }
 
-/// A login that expired while the client is idle is not renewed before a call needs it.
+/// A login that expired while the client is idle is not refreshed before a call needs it.
 #[tokio::test]
 async fn an_idle_connection_asks_for_no_login() {
     let never = AuthScript::default().refresh_tokens(RefreshTokenPolicy::Never);
@@ -101,7 +101,8 @@ async fn nothing_is_sent_when_the_headers_command_fails() {
     let web = bowline_testkit::server().tool("echo").run().await;
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
-    for (script, why) in [("exit 3", "exit"), ("echo no JSON", "JSON"), ("echo '{\"A\": 1}'", "not a text")] {
+    for (script, why) in [("exit 3", "exit"), ("echo no JSON", "JSON"), ("echo '{\"A\": 1}'", "not a string")]
+    {
         std::fs::write(&runs, "").unwrap();
         let script = format!("echo run >> '{}'; {script}", runs.display());
         let program = Program::new("sh", ["-c", &script]);

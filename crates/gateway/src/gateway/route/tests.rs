@@ -30,7 +30,7 @@ fn forwarded(method: &str, params: Value) -> (String, Value) {
 
 fn refused(method: &str, params: Value) -> (i64, String) {
     match route(&snapshot(), method, Some(encode(&params))) {
-        Route::Refuse(error) => (error.code, error.message),
+        Route::Refuse(error) | Route::NotFound { error, .. } => (error.code, error.message),
         other => panic!("{method} {params}: {other:?}"),
     }
 }

@@ -87,11 +87,12 @@ const MAX_KEY_BYTES: usize = 128;
 const GIVE_UP_TIME: Duration = Duration::from_secs(1);
 
 impl RunningCall {
-    /// Starts a call.
-    pub(super) fn spawn(start: CallStart) -> Self {
+    /// Starts a call, for which this request of the host waits first.
+    pub(super) fn spawn(start: CallStart, request: &Arc<OpenRequest>, host: &HostRequest) -> Self {
         let CallStart { gateway, lease, tasks, routed, method, params, log_level, memory, token } = start;
         let (asking, questions) = CallQuestions::new(may_require_input(&method));
-        let current = Arc::<CurrentRequest>::default();
+        // Before the call begins: what its server says at once is for that request.
+        let current = Arc::new(CurrentRequest(Mutex::new(waiting_request(request, host))));
         let origin = StatelessOrigin { asking, current: Arc::clone(&current), log_level, tasks };
         let snapshot = Arc::clone(routed.snapshot());
         let result = tokio::spawn(async move {
@@ -106,7 +107,7 @@ impl RunningCall {
 
     /// Lets a request of the host wait for the call: it gets progress and log messages from now on.
     pub(super) fn attach(&self, request: &Arc<OpenRequest>, host: &HostRequest) {
-        *self.current.0.lock() = Some((Arc::downgrade(request), host.client.clone()));
+        *self.current.0.lock() = waiting_request(request, host);
     }
 
     /// Waits until the call has ended, or has questions for a host with these capabilities.
@@ -225,16 +226,21 @@ impl RunningCall {
     }
 }
 
-/// The request of the host that waits for a call at the moment, and what it says about itself. `None`
-/// before the first.
-#[derive(Default)]
-struct CurrentRequest(Mutex<Option<(Weak<OpenRequest>, ModernRequest)>>);
+/// The request of the host that waits for a call, or that was the last to do so.
+struct CurrentRequest(Mutex<WaitingRequest>);
+
+/// A request of the host, and what it says about itself.
+type WaitingRequest = (Weak<OpenRequest>, ModernRequest);
+
+fn waiting_request(request: &Arc<OpenRequest>, host: &HostRequest) -> WaitingRequest {
+    (Arc::downgrade(request), host.client.clone())
+}
 
 impl CurrentRequest {
     /// Sends progress to the host, if it wants any.
     // PR-02
     fn send_progress(&self, params: &Json) {
-        let token = self.0.lock().as_ref().and_then(|(_, client)| client.progress_token.clone());
+        let token = self.0.lock().1.progress_token.clone();
         if let Some(token) = token
             && let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(params))
         {
@@ -246,9 +252,8 @@ impl CurrentRequest {
     /// slow host must not delay the others that share the connection.
     // GW-09
     fn send(&self, method: &str, params: &Json) {
-        let current = self.0.lock().clone();
+        let (request, client) = self.0.lock().clone();
         if params.as_bytes().len() <= MAX_PROGRESS_BYTES
-            && let Some((request, client)) = current
             && let Some(request) = request.upgrade()
             && client.accepts_notification(method, Some(params))
         {

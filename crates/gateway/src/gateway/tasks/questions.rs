@@ -133,7 +133,7 @@ impl TaskFollower {
     async fn run(&self, followed: FollowedTask) {
         let FollowedTask { id, handle, audience: _, used, lease, capabilities, idle_timeout } = followed;
         let (asking, mut questions) = CallQuestions::new(true);
-        let response_timeout = used.upstream.server.config.timeouts.max;
+        let response_timeout = used.upstream.server.config.timeouts.total;
         let owner = TaskOwner::new(&id, TaskHost::Stateless(asking), response_timeout);
         used.connection.task_owners.insert(&handle.id, Arc::clone(&owner));
         let handler = TaskHandler { owner: Arc::clone(&owner), on_question: None };

@@ -168,7 +168,7 @@ impl HostSession {
 
     fn new_owner(used: &UpstreamUse, task: &FoundTask) -> Option<Arc<TaskOwner>> {
         let session: SessionLink = used.upstream.session()?.clone();
-        let timeout = used.upstream.server.config.timeouts.max;
+        let timeout = used.upstream.server.config.timeouts.total;
         Some(TaskOwner::new(&task.id, TaskHost::Session(session), timeout))
     }
 

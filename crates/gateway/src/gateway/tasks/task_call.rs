@@ -100,7 +100,7 @@ impl CallOrigin for TaskCall<'_> {
         let server: Box<str> = used.upstream.server.config.name.as_str().into();
         let connection = Arc::clone(used.connection.shared());
         let (session, response_timeout) =
-            (used.upstream.session().cloned(), used.upstream.server.config.timeouts.max);
+            (used.upstream.session().cloned(), used.upstream.server.config.timeouts.total);
         let kind = CallKind::Task { ttl: self.ttl };
         let answer = forward_call(&self.open, used, snapshot, (method, params), kind).await?;
         let created =

@@ -3,6 +3,7 @@
 mod attribution;
 mod hostile;
 mod leaving;
+mod refusals;
 mod rounds;
 
 use std::future::Future;
@@ -117,6 +118,10 @@ fn form(key: &str) -> ScriptedRequest {
 
 fn page(key: &str) -> ScriptedRequest {
     ScriptedRequest::url_elicitation(key, "Please pay", "http://127.0.0.1:9/pay")
+}
+
+fn sampling(key: &str) -> ScriptedRequest {
+    ScriptedRequest::sampling(key, "Which knot?", 10)
 }
 
 async fn soon<F: Future>(what: F) -> F::Output {
@@ -260,18 +265,26 @@ async fn gw_16_elicitations_are_answered_across_eras() {
 #[tokio::test]
 async fn gw_16_sampling_and_roots_are_answered_across_eras() {
     let message = scripted_answer("accept", "sampling/createMessage", "").unwrap();
-    let sampling = ScriptedRequest::sampling("model", "Which knot?", 10);
-    check_grid(&[vec![sampling]], "accept", &json!({ "model": message })).await;
+    check_grid(&[vec![sampling("model")]], "accept", &json!({ "model": message })).await;
     let roots = scripted_answer("accept", "roots/list", "").unwrap();
     check_grid(&[vec![ScriptedRequest::roots("files")]], "accept", &json!({ "files": roots })).await;
 }
 
-/// GW-16, MR-08: two rounds, the second of which has two questions, in all pairs of eras.
+/// GW-16, MR-08: two rounds, one of which has two questions, of every kind in either round, in all pairs of
+/// eras.
 #[tokio::test]
 async fn gw_16_rounds_and_questions_are_answered_across_eras() {
-    let rounds = [vec![form("where")], vec![page("pay"), ScriptedRequest::roots("files")]];
     let roots = scripted_answer("accept", "roots/list", "").unwrap();
-    let expected = json!({"where": accept("Oslo"), "pay": {"action": "accept"}, "files": roots});
+    let message = scripted_answer("accept", "sampling/createMessage", "").unwrap();
+    let paid = json!({"action": "accept"});
+    let rounds = [vec![form("where")], vec![page("pay"), ScriptedRequest::roots("files")]];
+    let expected = json!({"where": accept("Oslo"), "pay": paid, "files": roots});
+    check_grid(&rounds, "accept", &expected).await;
+    let rounds = [vec![sampling("model"), page("pay")], vec![form("where")]];
+    let expected = json!({"model": message, "pay": paid, "where": accept("Oslo")});
+    check_grid(&rounds, "accept", &expected).await;
+    let rounds = [vec![ScriptedRequest::roots("files")], vec![sampling("model"), sampling("other")]];
+    let expected = json!({"files": roots, "model": message, "other": message});
     check_grid(&rounds, "accept", &expected).await;
 }
 
@@ -308,28 +321,4 @@ async fn gw_16_a_call_that_needs_a_page_goes_on_when_it_was_visited() {
         assert_eq!(server.executions("pay"), 0, "{era:?}");
         endpoint.stop().await;
     }
-}
-
-/// GW-16: a host that refuses to sample or to name its roots. A legacy one says so to the server; a
-/// modern one does not retry.
-#[tokio::test]
-async fn gw_16_refused_sampling_reaches_the_server_of_a_legacy_host() {
-    let tool = || Tool::asks("book", [ScriptedRequest::sampling("model", "Which knot?", 10)]);
-    for kind in [ServerKind::LegacyHttp, ServerKind::LegacyStdio] {
-        let server = TestServer::start(kind, testkit::server().tool(tool())).await;
-        let endpoint = Endpoint::start(&gateway([server.configured()])).await;
-        let client = endpoint.host(Era::Legacy, ScriptedHost::new("decline")).await;
-        let result = soon(client.call_tool("book", &json!({}))).await.expect("a result");
-        let answers: Value = serde_json::from_str(&result.text()).expect("JSON");
-        assert_eq!(answers["model"]["error"], json!({"code": -1, "message": "User rejected it"}));
-        endpoint.stop().await;
-    }
-    // A modern server is told nothing, and the host gets its own error back.
-    let server = TestServer::start(ServerKind::ModernHttp, testkit::server().tool(tool())).await;
-    let endpoint = Endpoint::start(&gateway([server.configured()])).await;
-    let client = endpoint.host(Era::Legacy, ScriptedHost::new("decline")).await;
-    let error = soon(client.call_tool("book", &json!({}))).await.unwrap_err();
-    assert_eq!(error.server_error().map(|error| error.code), Some(-1), "{error}");
-    assert_eq!(server.executions("book"), 0);
-    endpoint.stop().await;
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bowline::Server;
+use bowline::config::{Exposure, ToolPattern};
 use bowline_gateway::{FolderCatalog, Gateway, STALE_SERVERS};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
 use serde_json::{Value, json};
@@ -75,9 +76,93 @@ async fn a_server_that_comes_late_is_announced() {
     let list = host.result("tools/list", Value::Null).await;
     let stale = list["_meta"][STALE_SERVERS].as_object().expect("a server is missing");
     assert_eq!(stale.keys().collect::<Vec<_>>(), ["late"]);
+    // Nobody knows yet whether there is such a tool, so it is not said that there is none.
+    let away = json!({"bowline": {"server": "late", "cause": "unlisted", "execution": "not_executed"}});
+    let uri = json!({"uri": "a:1"});
+    let calls = [
+        ("resources/read", uri.clone()),
+        ("resources/subscribe", uri),
+        ("prompts/get", json!({"name": "p"})),
+    ];
+    for (method, params) in [("tools/call", json!({"name": "late"}))].into_iter().chain(calls) {
+        let error = host.error(method, params).await;
+        assert_eq!((&error["code"], &error["data"]), (&json!(-32050), &away), "{method}");
+    }
     late.start().await;
     host.notification("notifications/tools/list_changed").await;
     assert_eq!(host.tools().await, ["echo", "late"]);
+    result_text(&host.call_tool(11, "late", json!({})).await);
+    let answer = host.call_tool(12, "none", json!({})).await;
+    assert_eq!(answer["error"], json!({"code": -32602, "message": "Unknown tool: none"}));
+}
+
+/// A tool that is unknown while a server hangs may be of that server, as if the server were down.
+#[tokio::test]
+async fn an_unknown_tool_may_be_of_a_server_that_hangs() {
+    let up = testkit::server().legacy().tool("echo").run().await;
+    let listless = testkit::server().legacy().tool("late").run().await;
+    listless.arm(Fault::silent().on("tools/list").always());
+    // Connections to it are made, and nobody answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/mcp", mute.local_addr().expect("an address"));
+    let mut hanging = vec![at("late", &listless), Server::http("late", url).build().expect("a loopback URL")];
+    if cfg!(unix) {
+        hanging.push(Server::stdio("late", "sleep").arg("1000").build().expect("a command"));
+    }
+    for server in hanging {
+        let transport = format!("{:?}", server.transport);
+        let gateway = Gateway::builder([at("up", &up), server]).list_wait(HANG_WAIT).build();
+        let mut host = TestHost::join_with(&gateway, json!({})).await;
+        wait_for_tools(&mut host, &["echo"]).await;
+        let list = host.result("tools/list", Value::Null).await;
+        assert_eq!(list["_meta"][STALE_SERVERS], json!({"late": "it has not answered yet"}), "{transport}");
+        let unlisted = json!({
+            "code": -32050,
+            "message": "bowline: Unknown tool: late; it may be of `late`, whose lists are not known: it has not \
+                        answered yet (the request was not executed)",
+            "data": {"bowline": {"server": "late", "cause": "unlisted", "execution": "not_executed"}},
+        });
+        assert_eq!(host.error("tools/call", json!({"name": "late"})).await, unlisted, "{transport}");
+    }
+}
+
+/// A server of which nothing is exposed cannot have what is unknown.
+#[tokio::test]
+async fn an_unknown_tool_is_not_of_a_server_without_enabled_tools() {
+    let up = testkit::server().legacy().tool("echo").run().await;
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/mcp", mute.local_addr().expect("an address"));
+    let (mut none_enabled, mut all_disabled, mut no_prompts) =
+        (Exposure::default(), Exposure::default(), Exposure::default());
+    none_enabled.enabled_tools = Some(Vec::new());
+    all_disabled.disabled_tools = vec![ToolPattern::new("*")];
+    no_prompts.prompts = false;
+    let unknown = |what: &str| json!({"code": -32602, "message": format!("Unknown {what}: late")});
+    for (exposure, method, what, other_method) in [
+        (none_enabled, "tools/call", "tool", "prompts/get"),
+        (all_disabled, "tools/call", "tool", "prompts/get"),
+        (no_prompts, "prompts/get", "prompt", "tools/call"),
+    ] {
+        let late = Server::http("late", &*url).exposure(exposure).build().expect("a loopback URL");
+        let gateway = Gateway::builder([at("up", &up), late]).list_wait(HANG_WAIT).build();
+        let mut host = TestHost::join_with(&gateway, json!({})).await;
+        wait_for_tools(&mut host, &["echo"]).await;
+        assert_eq!(host.error(method, json!({"name": "late"})).await, unknown(what));
+        let other = host.error(other_method, json!({"name": "late"})).await;
+        let unlisted =
+            json!({"bowline": {"server": "late", "cause": "unlisted", "execution": "not_executed"}});
+        assert_eq!((&other["code"], &other["data"]), (&json!(-32050), &unlisted), "{other_method}");
+    }
+}
+
+/// How long lists wait for a server that hangs.
+const HANG_WAIT: Duration = Duration::from_millis(100);
+
+/// Requests the tools until they are these.
+async fn wait_for_tools(host: &mut TestHost, expected: &[&str]) {
+    while host.tools().await != expected {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

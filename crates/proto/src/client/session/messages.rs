@@ -64,6 +64,8 @@ impl Default for Settings {
 }
 
 /// The transport by which a server is reached.
+///
+/// Exhaustive, since a driver of a session must handle every transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportKind {
     /// A process or another byte stream.

@@ -6,10 +6,10 @@ use super::*;
 
 const WORKING: Duration = Duration::from_secs(600);
 const ANSWERED: Duration = Duration::from_secs(10);
-const LINGERING: Lingering = Lingering { answered: ANSWERED, abandoned: WORKING };
+const GRACE: GracePeriods = GracePeriods { answered: ANSWERED, abandoned: WORKING };
 
 fn owners(hosts: &[u32]) -> CallOwners<u32> {
-    let mut owners = CallOwners::new(LINGERING);
+    let mut owners = CallOwners::new(GRACE);
     for host in hosts {
         owners.join(*host);
     }
@@ -85,7 +85,7 @@ proptest! {
     /// server says about a call reaches its own host or nobody.
     #[test]
     fn gw_15_nothing_reaches_another_host(steps in prop::collection::vec(step(), 1..60)) {
-        let mut owners = CallOwners::new(LINGERING);
+        let mut owners = CallOwners::new(GRACE);
         let mut now = Instant::now();
         // What the server works on: the call, its host, and until when if nobody waits for it.
         let mut working: Vec<(CallKey, u8, Option<Instant>)> = Vec::new();

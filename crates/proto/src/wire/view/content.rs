@@ -70,6 +70,8 @@ pub struct ContentAnnotations {
 }
 
 /// The role of a speaker or an audience.
+///
+/// Complete: [`Role::Other`] holds every role that a later revision may add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The person.

@@ -80,6 +80,7 @@ pub(crate) struct Bounds {
 #[non_exhaustive]
 pub enum FieldKind {
     /// Text.
+    #[non_exhaustive]
     Text {
         /// Minimum number of characters.
         min_length: Option<u64>,
@@ -91,6 +92,7 @@ pub enum FieldKind {
         pattern: Option<Box<str>>,
     },
     /// A number.
+    #[non_exhaustive]
     Number {
         /// Whether it must be an integer.
         integer: bool,
@@ -104,6 +106,7 @@ pub enum FieldKind {
     /// A choice of one option.
     Choice(Vec<ChoiceOption>),
     /// A choice of several options.
+    #[non_exhaustive]
     Choices {
         /// The options.
         options: Vec<ChoiceOption>,

@@ -17,15 +17,23 @@ pub struct ViewError {
 }
 
 /// The kind of a JSON value.
+///
+/// Complete: JSON has no other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the kinds of JSON")]
 pub enum JsonKind {
+    /// There is no value.
     Missing,
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Boolean,
+    /// A number.
     Number,
+    /// A string.
     String,
+    /// An array.
     Array,
+    /// An object.
     Object,
 }
 

@@ -22,6 +22,7 @@ pub type InputRequests = Vec<(Box<str>, InputRequest)>;
 
 /// One requested input: a server request without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InputRequest {
     // MR-07
     /// `elicitation/create`, `sampling/createMessage`, `roots/list`, or a method that must be
@@ -29,6 +30,13 @@ pub struct InputRequest {
     pub method: Box<str>,
     /// Its parameters, if any.
     pub params: Option<Json>,
+}
+
+impl InputRequest {
+    /// Creates a request. The parameters are an object, if there are any.
+    pub fn new(method: impl Into<Box<str>>, params: Option<Json>) -> Self {
+        Self { method: method.into(), params }
+    }
 }
 
 impl InputRequired {

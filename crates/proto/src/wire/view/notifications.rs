@@ -42,15 +42,23 @@ pub struct LogMessage {
 
 named! {
     /// The severity of a log message. The least severe comes first.
-    #[expect(missing_docs, reason = "the levels of syslog")]
+    #[non_exhaustive]
     pub enum LogLevel {
+        /// Details for debugging.
         Debug = "debug",
+        /// General information.
         Info = "info",
+        /// A normal but significant event.
         Notice = "notice",
+        /// A condition that may become an error.
         Warning = "warning",
+        /// An error.
         Error = "error",
+        /// A failure of a component.
         Critical = "critical",
+        /// Something that must be acted on at once.
         Alert = "alert",
+        /// The system is unusable.
         Emergency = "emergency",
     }
 }

@@ -61,6 +61,7 @@ pub struct ResourceContents {
 
 /// The content of a part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ResourceBody {
     /// Text.
     Text(JsonString),

@@ -72,6 +72,7 @@ pub enum SamplingBlock {
         input: Json,
     },
     /// The result of a tool.
+    #[non_exhaustive]
     ToolResult {
         /// The block as received, including its `_meta`.
         json: Json,

@@ -11,6 +11,8 @@ use crate::named::named;
 use crate::wire::{Json, RpcError, meta};
 
 /// The dialect of tasks that a connection speaks, which its revision decides.
+///
+/// Exhaustive, since each dialect has methods and states of its own, which no default can replace.
 // TN-10
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

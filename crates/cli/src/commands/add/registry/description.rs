@@ -167,7 +167,7 @@ impl ServerDescription {
             return Err("it is about another version".to_owned());
         }
         if !is_plain_version(&server.version) {
-            return Err("its version is none".to_owned());
+            return Err("its version is not valid".to_owned());
         }
         let (mut ways, mut unusable) = (Vec::new(), Vec::new());
         let remotes = server.remotes.unwrap_or_default().into_iter().take(MAX_PARTS).map(Remote::parse);
@@ -502,7 +502,7 @@ mod tests {
         assert_eq!(parse(&answer("a.b/c", "1"), Some("1")), Ok(()));
         assert_eq!(parse(&answer("a.b/d", "1"), None), Err("it is about another server".to_owned()));
         assert_eq!(parse(&answer("a.b/c", "2"), Some("1")), Err("it is about another version".to_owned()));
-        assert_eq!(parse(&answer("a.b/c", "1\n"), None), Err("its version is none".to_owned()));
+        assert_eq!(parse(&answer("a.b/c", "1\n"), None), Err("its version is not valid".to_owned()));
         let unread = "it is not the JSON of a server (line 1, column 2)".to_owned();
         assert_eq!(parse(b"[]", None), Err(unread));
     }

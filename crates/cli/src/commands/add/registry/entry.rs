@@ -3,7 +3,9 @@
 
 use bowline_settings::EntryValue;
 
-use super::super::new_server::{EnvValue, NewServer, command_entry, parse_envs, parse_headers};
+use super::super::new_server::{
+    EnvValue, ForeignServer, NewServer, command_entry, parse_envs, parse_headers,
+};
 use super::description::{Argument, ArgumentKind, NamedInput, Package, Remote, ServerDescription, Way};
 use super::values::{EntryText, ValueSource, WantedValue, check_choice, header_option, masked};
 use crate::args::{AddArgs, UrlTransport};
@@ -153,7 +155,7 @@ async fn make_remote(
     if !headers.is_empty() {
         entry.push(("headers", EntryValue::Table(headers)));
     }
-    Ok(NewServer { name, entry, env: Vec::new(), package_command: None })
+    Ok(NewServer { name, entry, env: Vec::new(), foreign: None, notes: Vec::new() })
 }
 
 async fn make_package(
@@ -187,7 +189,8 @@ async fn make_package(
     let shown = words.iter().map(|word| shell_quote(&word.shown));
     let shown: Vec<_> = assignments.into_iter().chain(shown).collect();
     let entry = command_entry(words.into_iter().map(|word| word.written), args.cwd.as_deref());
-    Ok(NewServer { name, entry, env, package_command: Some(shown.join(" ")) })
+    let foreign = Some(ForeignServer::Command(shown.join(" ")));
+    Ok(NewServer { name, entry, env, foreign, notes: Vec::new() })
 }
 
 /// The whole command of a package.

@@ -242,7 +242,7 @@ pub(super) fn check_choice(label: &str, value: &str, input: &Input) -> Outcome<(
     }
     let choices: Vec<_> = input.choices.iter().map(|choice| shorten(choice)).collect();
     Err(Failure::usage_hint(
-        format!("`{value}` is no value of {label}"),
+        format!("`{value}` is not allowed for {label}"),
         format!("it takes {}", choices.join(", ")),
     ))
 }

@@ -9,8 +9,13 @@ use tokio::sync::Notify;
 use super::*;
 
 /// A gateway that waits for input only shortly.
-fn impatient(server: &TestServer) -> Gateway {
+pub(super) fn impatient(server: &TestServer) -> Gateway {
     Gateway::builder([server.configured()]).input_timeout(Duration::from_millis(50)).build()
+}
+
+/// One question of each kind.
+fn every_question() -> [ScriptedRequest; 4] {
+    [form("asked"), page("asked"), sampling("asked"), ScriptedRequest::roots("asked")]
 }
 
 fn given_up() -> Value {
@@ -21,8 +26,12 @@ fn given_up() -> Value {
 /// what was executed.
 #[tokio::test]
 async fn gw_16_a_call_without_a_retry_is_given_up() {
-    for kind in [ServerKind::LegacyHttp, ServerKind::LegacyStdio] {
-        let tool = Tool::asks("book", [form("where"), ScriptedRequest::roots("files")]);
+    let questions = || [[form("a"), ScriptedRequest::roots("b")], [page("a"), sampling("b")]];
+    for (kind, questions) in [ServerKind::LegacyHttp, ServerKind::LegacyStdio]
+        .into_iter()
+        .flat_map(|kind| questions().map(|questions| (kind, questions)))
+    {
+        let tool = Tool::asks("book", questions);
         let server = TestServer::start(kind, testkit::server().tool(tool)).await;
         let endpoint = Endpoint::start(&impatient(&server)).await;
         let host = RawHost::new(&endpoint, all_capabilities());
@@ -47,21 +56,24 @@ async fn gw_16_a_call_without_a_retry_is_given_up() {
 /// GW-16: a modern server is not asked again for a call whose host is gone.
 #[tokio::test]
 async fn gw_16_a_modern_server_gets_no_retry_of_a_host_that_left() {
-    let tool = Tool::asks("book", [ScriptedRequest::roots("files")]);
-    let server = TestServer::start(ServerKind::ModernHttp, testkit::server().tool(tool)).await;
-    let endpoint = Endpoint::start(&impatient(&server)).await;
-    let host = RawHost::new(&endpoint, all_capabilities());
-    let (_, state) = host.begin("book").await;
-    let late = loop {
-        // An invalid answer does not use the state.
-        let answer = host.call("book", retry(&state, json!({"files": {}}))).await;
-        if answer["error"]["code"] != -32602 {
-            break answer;
-        }
-    };
-    assert_eq!(late["error"]["data"]["bowline"], given_up(), "{late}");
-    assert_eq!((server.executions("book"), server.count("tools/call")), (0, 1));
-    endpoint.stop().await;
+    for question in every_question() {
+        let case = format!("{question:?}");
+        let server = testkit::server().tool(Tool::asks("book", [question]));
+        let server = TestServer::start(ServerKind::ModernHttp, server).await;
+        let endpoint = Endpoint::start(&impatient(&server)).await;
+        let host = RawHost::new(&endpoint, all_capabilities());
+        let (_, state) = host.begin("book").await;
+        let late = loop {
+            // An invalid answer does not use the state.
+            let answer = host.call("book", retry(&state, json!({"asked": {}}))).await;
+            if answer["error"]["code"] != -32602 {
+                break answer;
+            }
+        };
+        assert_eq!(late["error"]["data"]["bowline"], given_up(), "{case}: {late}");
+        assert_eq!((server.executions("book"), server.count("tools/call")), (0, 1), "{case}");
+        endpoint.stop().await;
+    }
 }
 
 /// CN-01, GW-16: a call that goes on after its question was given up is canceled.
@@ -146,8 +158,9 @@ impl Handler for SilentHost {
 /// GW-09, CN-01: a host with a session that cancels its call while it is asked.
 #[tokio::test]
 async fn cn_01_a_legacy_host_that_leaves_cancels_its_call() {
-    for kind in SERVERS {
-        let tool = Tool::asks("book", [form("where")]);
+    for (kind, question) in SERVERS.into_iter().flat_map(|kind| every_question().map(|asked| (kind, asked))) {
+        let case = format!("{kind:?} {question:?}");
+        let tool = Tool::asks("book", [question]);
         let server = TestServer::start(kind, testkit::server().tool(tool).tool("echo")).await;
         let endpoint = Endpoint::start(&gateway([server.configured()])).await;
         let asked = Arc::<Notify>::default();
@@ -161,15 +174,15 @@ async fn cn_01_a_legacy_host_that_leaves_cancels_its_call() {
         if kind == ServerKind::ModernHttp {
             // The server has nothing open that could be canceled.
             soon(client.call_tool("echo", &json!({}))).await.expect("a result");
-            assert_eq!((server.count("tools/call"), server.executions("book")), (2, 0));
+            assert_eq!((server.count("tools/call"), server.executions("book")), (2, 0), "{case}");
         } else {
             let called = server.wait_for(|received| received.tool() == Some("book"), TEST_TIMEOUT).await;
             server.wait_until(|server| !server.cancellations().is_empty(), TEST_TIMEOUT).await;
-            assert_eq!(server.cancellations(), [called.body["id"].clone()], "{kind:?}");
-            assert_eq!(server.executions("book"), 1, "{kind:?}");
+            assert_eq!(server.cancellations(), [called.body["id"].clone()], "{case}");
+            assert_eq!(server.executions("book"), 1, "{case}");
         }
         endpoint.stop().await;
-        assert_eq!(server.violations(), [""; 0], "{kind:?}");
+        assert_eq!(server.violations(), [""; 0], "{case}");
     }
 }
 

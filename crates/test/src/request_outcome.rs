@@ -6,12 +6,12 @@ use crate::tool::ToolResult;
 
 /// The outcome of a request: a result, or an error.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum RequestOutcome {
     Result(Value),
     Error { code: i64, message: String, data: Option<Value> },
 }
 
-impl Answer {
+impl RequestOutcome {
     pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {
         Self::Error { code, message: message.into(), data: None }
     }
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-impl From<ToolResult> for Answer {
+impl From<ToolResult> for RequestOutcome {
     fn from(result: ToolResult) -> Self {
         match result.outcome {
             Ok(result) => Self::Result(result),
