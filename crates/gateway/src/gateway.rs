@@ -1,6 +1,7 @@
 //! [`Gateway`]: one endpoint for hosts, in front of many servers.
 
 mod announce;
+mod connect_pacer;
 mod connection;
 mod connections;
 mod handshake;
@@ -34,6 +35,7 @@ use crate::catalog::{CatalogCache, KnownLists, Naming};
 use crate::fleet::Reload;
 use crate::task_id::TaskKey;
 use crate::view::Views;
+use connect_pacer::ConnectPacer;
 use connections::Connections;
 use loops::GatewayId;
 use session::HostSession;
@@ -102,6 +104,7 @@ struct Shared {
     known: Arc<KnownLists>,
     views: Views,
     connections: Arc<Connections>,
+    connect_pacer: ConnectPacer,
     list_wait: Duration,
     drain_timeout: Duration,
     input_timeout: Duration,
@@ -359,6 +362,7 @@ impl GatewayBuilder {
             known: Arc::new(KnownLists::new(self.servers, self.naming, self.cache)),
             views: Views::new(self.views),
             connections: Arc::default(),
+            connect_pacer: ConnectPacer::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             input_timeout: self.input_timeout,

@@ -301,11 +301,13 @@ impl Connection {
         if self.server.config.transport.http().is_none() {
             return;
         }
+        let _ = timeout(HANDSHAKE_GRACE, self.wait_for_attempt()).await;
+    }
+
+    /// Waits while a connection is being opened.
+    pub(super) async fn wait_for_attempt(&self) {
         let mut status = self.client.status();
-        let settled = async {
-            while matches!(status.current(), Status::Connecting) && status.changed().await.is_some() {}
-        };
-        let _ = timeout(HANDSHAKE_GRACE, settled).await;
+        while matches!(status.current(), Status::Connecting) && status.changed().await.is_some() {}
     }
 
     /// Closes the connection. Events that were received until then still reach observers.

@@ -412,16 +412,40 @@ impl Upstreams {
         self.spawn(async move {
             following.await;
         });
-        if config.idle_stop.is_some() && lists.is_some() {
-            self.catalog.set_dormant(server.id);
-        } else if let Err(ConnectError::Refused(error)) = upstream.connected() {
-            tracing::warn!(server = config.name, %error.message, "a server cannot be connected to");
+        match lists {
+            Some(_) if config.idle_stop.is_some() => self.catalog.set_dormant(server.id),
+            // The host has lists from before. Its first call to the server does not wait for this.
+            Some(_) => {
+                let paced = Arc::clone(&upstream);
+                self.spawn(async move { paced.gateway.connect_pacer.run(|| paced.connect()).await });
+            }
+            None => drop(upstream.begin_connecting()),
         }
         upstream
     }
 }
 
 impl Upstream {
+    /// Connects, and waits for the outcome of the first attempt.
+    async fn connect(&self) {
+        if let Some(connection) = self.begin_connecting() {
+            connection.shared().wait_for_attempt().await;
+        }
+    }
+
+    /// Begins to connect, if that is possible.
+    fn begin_connecting(&self) -> Option<ConnectionUse> {
+        match self.connected() {
+            Ok(connection) => Some(connection),
+            Err(ConnectError::Refused(error)) => {
+                let server = &self.server.config.name;
+                tracing::warn!(server, %error.message, "a server cannot be connected to");
+                None
+            }
+            Err(ConnectError::Lost) => None,
+        }
+    }
+
     /// The connection, opened if need be.
     fn connected(&self) -> Result<ConnectionUse, ConnectError> {
         loop {
