@@ -175,26 +175,21 @@ impl Driver {
                 self.keepalive.handle_unanswered_call(now, &self.connection, attempt, Some((id, left)));
             }
             DriverEvent::Link(attempt, event) => {
-                if attempt == core.session.attempt() && matches!(event, Event::SessionLost { .. }) {
-                    self.keepalive.handle_session_loss(now, core.traffic);
+                if attempt == core.session.attempt() {
+                    self.keepalive.handle_loss(now, &event, &mut core);
                 }
                 core.session.handle_event(now, attempt, event);
             }
             DriverEvent::ProbeFinished(attempt, probed) => {
                 if let Some(event) = self.keepalive.handle_probe_outcome(now, attempt, probed) {
-                    if matches!(event, Event::SessionLost { .. }) {
-                        self.keepalive.handle_session_loss(now, core.traffic);
-                    }
-                    if let Some(since) = self.keepalive.trouble_since.take() {
-                        core.session.suspect(since);
-                    }
+                    self.keepalive.handle_loss(now, &event, &mut core);
                     core.session.handle_event(now, attempt, event);
                 }
             }
             // DE-05: the reply to an abandoned message must not answer the next one.
             DriverEvent::HandshakeReply(attempt, id, reply) => {
-                let asked = self.links.get(&attempt).and_then(|link| link.handshake.as_ref());
-                if asked.is_some_and(|(asked, _)| *asked == id) {
+                let link = self.links.get_mut(&attempt);
+                if link.is_some_and(|link| link.handshake.take_if(|(sent, _)| *sent == id).is_some()) {
                     core.session.handle_event(now, attempt, Event::Reply(reply));
                 }
             }
@@ -398,8 +393,9 @@ impl Driver {
     fn send_handshake(&mut self, attempt: Attempt, hello: NegotiationMessage) {
         self.connection.login.record_link_generation();
         let Some(link) = self.links.get_mut(&attempt) else { return };
-        if let Some((id, task)) = link.handshake.take() {
-            self.connection.engine.state().calls.end(id);
+        let unanswered = link.handshake.take();
+        if let Some((id, task)) = &unanswered {
+            self.connection.engine.state().calls.end(*id);
             task.abort();
         }
         let id = match hello {
@@ -413,9 +409,14 @@ impl Driver {
             ),
         };
         if let (NegotiationMessage::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
+            // A server that was too slow to answer the probe of the old session still has it.
+            if let Some(session) = link.session.lock().take().filter(|_| unanswered.is_some()) {
+                let http = http.clone();
+                self.closing_tasks
+                    .spawn(async move { end_session(&http, Revision::NEWEST_LEGACY, &session).await });
+            }
             // A new session may go to another backend, and must not name the old session.
             http.clear_cookies();
-            link.session.lock().take();
             // Requests of the old session need no response any more.
             self.connection.background.cancel_session_tasks();
         }

@@ -94,6 +94,37 @@ async fn a_session_outlives_its_connections() {
     client.close().await;
 }
 
+/// An outage is counted from the first sign of trouble, also when a call is what proves it later.
+#[tokio::test]
+async fn outage_begins_with_the_first_sign_of_trouble() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    let mut events = client.events();
+    client.list_tools().await.unwrap();
+    server.arm(Fault::silent().on("ping").times(1));
+    server.close_connections().await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
+    // The server is in doubt for at least this long before the call.
+    let doubted = Duration::from_millis(300);
+    tokio::time::sleep(doubted).await;
+    server.arm(Fault::reset().on("tools/call").times(1));
+    client.call_tool("counter", &Value::Null).await.unwrap_err();
+    let recovered = async {
+        loop {
+            if let Event::Connection(life) = events.next().await.unwrap()
+                && life.kind == ConnectionEventKind::Recovered
+            {
+                return life.outage.unwrap();
+            }
+        }
+    };
+    let outage = tokio::time::timeout(TEST_TIMEOUT, recovered).await.unwrap();
+    assert!(outage >= doubted, "{outage:?}");
+    assert_eq!(server.initialize_count(), 1, "the session outlived it");
+    client.close().await;
+}
+
 /// 502, 503 and 504 are outages: harmless calls are retried, others have an unknown outcome, and
 /// the next call waits for the server.
 #[tokio::test]

@@ -367,3 +367,24 @@ async fn a_detached_session_can_be_resumed() {
     assert_eq!(server.initialize_count(), 2, "it was gone");
     client.close().await;
 }
+
+/// HL-04: a session whose server did not answer the probe in time is replaced, and ended: the server may still have
+/// it.
+#[tokio::test]
+async fn session_that_is_given_up_for_silence_is_ended() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = || http(&server).with_protocol(Protocol::Legacy);
+    let client = Client::connect(entry()).await.unwrap();
+    call_counter(&client).await;
+    let old = server.sessions()[0].id.clone();
+    let saved = client.leave().await.expect("there is a session");
+    server.arm(Fault::silent().on("ping").times(1));
+    let client = Client::builder(entry()).resume(saved).connect().await.unwrap();
+    call_counter(&client).await;
+    let ended = server.wait_for(|received| received.http_method == "DELETE", TEST_TIMEOUT).await;
+    assert_eq!(ended.header("mcp-session-id"), Some(&*old));
+    assert_eq!(server.initialize_count(), 2);
+    let ids: Vec<_> = server.sessions().into_iter().map(|session| session.id).collect();
+    assert!(ids.len() == 1 && ids[0] != old, "{ids:?}");
+    client.close().await;
+}

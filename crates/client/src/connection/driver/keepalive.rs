@@ -7,8 +7,7 @@ use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
 use bowline_proto::client::session::{Attempt, Event};
 
 use crate::clock;
-use crate::connection::engine::traffic::CallTraffic;
-use crate::connection::engine::{DriverEvent, ProbeOutcome};
+use crate::connection::engine::{DriverEvent, EngineState, ProbeOutcome};
 use crate::connection::{Connection, LiveLink, Wire};
 
 /// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
@@ -17,7 +16,7 @@ pub(crate) struct ServerKeepalive {
     live: Option<Arc<LiveLink>>,
     unanswered: Option<UnansweredCall>,
     /// When the first sign of trouble was seen that no reply has disproved yet.
-    pub(super) trouble_since: Option<Instant>,
+    trouble_since: Option<Instant>,
 }
 
 /// A call that the server did not answer.
@@ -87,10 +86,20 @@ impl ServerKeepalive {
         }
     }
 
-    /// Records a session loss, from which the keepalive learns the server's idle limit.
-    pub(crate) fn handle_session_loss(&mut self, now: Instant, traffic: CallTraffic) {
-        self.keepalive.record_traffic(traffic.last_call_before_pause);
-        self.keepalive.handle_session_loss(now);
+    /// Records that the link or the session was lost. From a session loss the keepalive learns the idle limit of the
+    /// server. The outage is counted from the first sign of trouble.
+    pub(super) fn handle_loss(&mut self, now: Instant, event: &Event, core: &mut EngineState) {
+        match event {
+            Event::SessionLost { .. } => {
+                self.keepalive.record_traffic(core.traffic.last_call_before_pause);
+                self.keepalive.handle_session_loss(now);
+            }
+            Event::LinkLost(_) => {}
+            _ => return,
+        }
+        if let Some(since) = self.trouble_since.take() {
+            core.session.suspect(since);
+        }
     }
 
     pub(crate) fn send_due_probe(&mut self, now: Instant, connection: &Arc<Connection>) {
