@@ -72,7 +72,7 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     for host in connected {
         hosts.spawn(host.run(load, Arc::clone(&books)));
     }
-    let faults = tokio::spawn(Arc::clone(&servers).inject_faults(seed, begun + run));
+    let faults = tokio::spawn(Arc::clone(&servers).inject_faults(Arc::clone(&books), seed, begun + run));
     // Killed during the first half, so that the memory of the second is that of one process.
     let mut kills = 0;
     while begun.elapsed() + KILL_INTERVAL < run / 2 {

@@ -22,6 +22,8 @@ pub(super) struct Books {
     executed: Mutex<HashMap<String, u64>>,
     /// By the name of a call: whether it was harmless, and what became of it.
     ended: Mutex<HashMap<String, (bool, Outcome)>>,
+    /// By the name of a server: how many results hosts got from it.
+    answers: Mutex<HashMap<String, u64>>,
     violations: Mutex<Vec<String>>,
 }
 
@@ -45,6 +47,16 @@ impl Books {
         if let Some((_, earlier)) = self.ended.lock().insert(call.clone(), (is_harmless, outcome)) {
             self.violate(format!("{call} has a second outcome besides {earlier:?}"));
         }
+    }
+
+    /// A host got a result from this server.
+    pub(super) fn answered(&self, server: &str) {
+        *self.answers.lock().entry(server.to_owned()).or_default() += 1;
+    }
+
+    /// How many results hosts got from this server.
+    pub(super) fn count_answers(&self, server: &str) -> u64 {
+        self.answers.lock().get(server).copied().unwrap_or(0)
     }
 
     pub(super) fn violate(&self, violation: String) {

@@ -40,7 +40,8 @@ impl Host {
             Era::Legacy => Protocol::Legacy,
             Era::Modern => Protocol::Modern,
         };
-        let server = Server::http(format!("host-{number}"), &url).build()?;
+        // Whether a session is there after a kill is what is tested, and not how soon the gateway says so.
+        let server = Server::http(format!("host-{number}"), &url).probe_timeout(PROBE_LIMIT).build()?;
         let client = Client::connect(server.with_keepalive(None).with_protocol(protocol)).await?;
         let peer = client.ready().await?;
         ensure!(peer.era() == era, "host {number} speaks {:?}", peer.era());
@@ -74,6 +75,7 @@ impl Host {
                     if text != expected {
                         books.violate(format!("{call} of {name} has the result {text:?}"));
                     }
+                    books.answered(&server);
                     Outcome::Result
                 }
                 Err(error) => match execution(&error) {
@@ -102,6 +104,8 @@ fn execution(error: &bowline::Error) -> Execution {
     }
 }
 
+/// How long a host waits to hear whether its session is still there.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
 /// The longest pause between two calls of a host.
 const MAX_PAUSE_MS: u64 = 4_000;
 /// How long a call may take, with all that happens to its server and to the gateway.

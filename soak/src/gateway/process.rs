@@ -148,10 +148,11 @@ impl GatewayProcess {
 impl UpstreamPlan {
     fn configured(&self, name: &str) -> anyhow::Result<Server> {
         match self {
-            Self::Http(url) => Ok(Server::http(name, url).build()?),
+            Self::Http(url) => Ok(Server::http(name, url).reconnect_wait(RECONNECT_WAIT).build()?),
             Self::Stdio { program, args, env } => {
                 let program = program.to_str().context("the path of the server is UTF-8")?;
-                let mut server = Server::stdio(name, program).args(args.iter().cloned());
+                let server = Server::stdio(name, program).reconnect_wait(RECONNECT_WAIT);
+                let mut server = server.args(args.iter().cloned());
                 for (name, value) in env {
                     server = server.env(name, value.as_str());
                 }
@@ -161,6 +162,8 @@ impl UpstreamPlan {
     }
 }
 
+/// How long a call waits for a server that is away: a slow machine takes longer to bring it back.
+const RECONNECT_WAIT: Duration = Duration::from_secs(30);
 /// How long the gateway may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 

@@ -63,12 +63,23 @@ impl Servers {
     }
 
     /// Lets things happen to servers until the end. Returns how many.
-    pub(super) async fn inject_faults(self: Arc<Self>, seed: u64, end: Instant) -> u64 {
+    ///
+    /// A server is left alone until its hosts have had some results since the last fault, so that a slow machine gets
+    /// fewer faults, and recovers from each of them as a fast one does.
+    pub(super) async fn inject_faults(self: Arc<Self>, books: Arc<Books>, seed: u64, end: Instant) -> u64 {
         let mut random = fastrand::Rng::with_seed(seed);
+        let names: Vec<String> = (0..).map(server_name).take(self.0.len()).collect();
+        let mut answers_at_fault = vec![0; self.0.len()];
         let mut count = 0;
         while Instant::now() + FAULT_INTERVAL < end {
             sleep(FAULT_INTERVAL).await;
-            match &self.0[random.usize(..self.0.len())] {
+            let number = random.usize(..self.0.len());
+            let answers = books.count_answers(&names[number]);
+            if answers < answers_at_fault[number] + ANSWERS_BETWEEN_FAULTS {
+                continue;
+            }
+            answers_at_fault[number] = answers;
+            match &self.0[number] {
                 TestServer::LegacyHttp(server) | TestServer::ModernHttp(server) => match random.u32(..8) {
                     0..4 => server.drop_sessions(),
                     4 => server.arm(Fault::reset().on("tools/call")),
@@ -171,6 +182,8 @@ fn build_script(name: String, books: Arc<Books>) -> Script {
 
 /// The time between two faults.
 const FAULT_INTERVAL: Duration = Duration::from_millis(150);
+/// How many results hosts get from a server before the next fault of it.
+const ANSWERS_BETWEEN_FAULTS: u64 = 15;
 /// How long a call of a process is held up.
 const STDIO_DELAY: Duration = Duration::from_millis(500);
 /// How long a server may take to learn that its processes have ended.
