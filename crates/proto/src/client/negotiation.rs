@@ -115,8 +115,8 @@ pub struct Negotiation {
 enum EraEvidence {
     /// The first probe is pending.
     Probing,
-    /// The probe was skipped because of a record or preference, or it timed out: a server that was
-    /// still starting answers late, and then refuses the handshake.
+    /// The probe was skipped because of a record or preference, or it was not answered: a server that
+    /// was still starting or restarting refuses the handshake that follows.
     None,
     /// A probe was answered. No further switch is made, since a server could send us back and
     /// forth.
@@ -203,9 +203,8 @@ impl Negotiation {
             self.probe_refused = is_refused_probe(&reply);
         }
         self.evidence = match (self.choice, revision.era(), self.evidence) {
-            (EraChoice::Auto, Era::Legacy, EraEvidence::Probing) if reply == Reply::Silence => {
-                EraEvidence::None
-            }
+            // A probe that was cut off, or refused for an outage, says no more than silence.
+            (EraChoice::Auto, Era::Legacy, EraEvidence::Probing) if !self.probe_refused => EraEvidence::None,
             (EraChoice::Auto, Era::Legacy, EraEvidence::Probing | EraEvidence::Probed) => EraEvidence::Probed,
             (EraChoice::Auto, Era::Modern, EraEvidence::None) if indicates_modern(&reply) => {
                 EraEvidence::Modern

@@ -421,6 +421,21 @@ fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
 }
 
+/// DE-02: a restart that cuts the probe off, or an outage that refuses it, proves nothing either: a
+/// modern server that is there for the handshake is found all the same.
+#[test]
+fn de_02_a_probe_that_is_cut_off_is_no_sign_of_the_legacy_era() {
+    for broken in [cut_off(), status(503), status(500)] {
+        for code in [-32022, -32602] {
+            let mut negotiation = auto(LinkKind::Http);
+            assert_eq!(negotiation.handle(broken.clone()), INITIALIZE_STEP);
+            let refusal = error(Some(400), code, Some(r#"{"supported":["2026-07-28"]}"#));
+            assert_eq!(negotiation.handle(refusal), DISCOVER_STEP, "{broken:?} {code}");
+            assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+        }
+    }
+}
+
 /// DE-04: a pinned era is never left, in either direction.
 #[test]
 fn de_04_a_pinned_era_is_kept() {
