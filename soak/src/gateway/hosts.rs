@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::books::{Books, Outcome};
+use super::process::RECONNECT_WAIT;
 use super::servers::{EFFECT_TOOL, HARMLESS_TOOL, server_name};
 
 /// A host that is connected.
@@ -41,7 +42,8 @@ impl Host {
             Era::Modern => Protocol::Modern,
         };
         // Whether a session is there after a kill is what is tested, and not how soon the gateway says so.
-        let server = Server::http(format!("host-{number}"), &url).probe_timeout(PROBE_LIMIT).build()?;
+        let server = Server::http(format!("host-{number}"), &url).probe_timeout(PROBE_LIMIT);
+        let server = server.reconnect_wait(RECONNECT_WAIT).build()?;
         let client = Client::connect(server.with_keepalive(None).with_protocol(protocol)).await?;
         let peer = client.ready().await?;
         ensure!(peer.era() == era, "host {number} speaks {:?}", peer.era());

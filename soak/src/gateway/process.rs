@@ -162,8 +162,8 @@ impl UpstreamPlan {
     }
 }
 
-/// How long a call waits for a server that is away: a slow machine takes longer to bring it back.
-const RECONNECT_WAIT: Duration = Duration::from_secs(30);
+/// How long a call waits for a server, or for the gateway, that is away: a slow machine takes longer to bring it back.
+pub(super) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
 /// How long the gateway may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
