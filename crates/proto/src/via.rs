@@ -14,10 +14,10 @@ use crate::wire::{Json, RpcError};
 /// The code of an error that no server sent: the connection to it failed, or its response was not
 /// waited for.
 ///
-/// It is in the range that JSON-RPC leaves to implementations, and not in use for anything else:
-/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing
-/// resource.
-pub const UNREACHABLE: i64 = -32050;
+/// It is outside of -32768 to -32000, where each code belongs to JSON-RPC or to the protocol, or is read by hosts as
+/// what some server means by it: a closed connection, a lost session, a timeout or a missing resource.
+// BM-07
+pub const UNREACHABLE: i64 = -31050;
 /// The header that carries the ids.
 pub const VIA_HEADER: &str = "bowline-via";
 /// The variable that carries the ids to processes.
@@ -113,6 +113,12 @@ const LOOP_CAUSE: &str = "loop";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// BM-07: the only code that is not the protocol's is outside of the range that is reserved.
+    #[test]
+    fn bm_07_our_own_code_is_outside_of_the_reserved_range() {
+        assert!(!(-32_768..=-32_000).contains(&UNREACHABLE));
+    }
 
     #[test]
     fn ids_survive_the_way_and_nothing_else_does() {

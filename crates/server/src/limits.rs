@@ -154,7 +154,7 @@ mod tests {
             request_refused(LimitScope::Host, QuotaExcess::Rate { wait: Duration::from_millis(1201) });
         assert_eq!(
             (error.code, &*error.message),
-            (-32050, "bowline: too many requests of this host (the request was not executed); wait 1.3 s")
+            (-31050, "bowline: too many requests of this host (the request was not executed); wait 1.3 s")
         );
         let facts = json!({"bowline": {"cause": "rate", "execution": "not_executed", "retry_after": 1.3}});
         assert_eq!(error.data.unwrap().decode::<serde_json::Value>().unwrap(), facts);

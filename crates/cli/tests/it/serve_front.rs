@@ -73,7 +73,7 @@ async fn a_signal_answers_what_is_open() {
         web.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         kill_process(to_pid(host.id()), signal).unwrap();
         let answer = host.wait_for_response(open).await;
-        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["code"], -31050, "{answer}");
         assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
         assert_eq!(host.wait().await.status.code(), Some(0));
         web.wait_until(|web| web.cancellations().len() == 1, TEST_TIMEOUT).await;

@@ -169,7 +169,7 @@ async fn a_call_that_a_kill_interrupts_is_answered_and_not_repeated() {
     host.move_to(&url);
     let mut resumed = host.send("GET", &format!("last-event-id: {begin}\r\n"), "").await;
     let answer = resumed.message().await;
-    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32050)));
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-31050)));
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
     assert_eq!(text(&host.call(8, "counter", json!({})).await), "1");
     assert_eq!((one.executions("slow"), one.executions("counter")), (1, 1));

@@ -23,7 +23,7 @@ async fn open_calls_on_stdio_are_answered_at_the_end() {
     rustix::process::kill_process(to_pid(host.id()), Signal::TERM).expect("it runs");
     let answer = host.wait_for_response(call).await;
     let facts = json!({"cause": "closed", "execution": "unknown"});
-    assert_eq!((&answer["error"]["code"], &answer["error"]["data"]["bowline"]), (&json!(-32050), &facts));
+    assert_eq!((&answer["error"]["code"], &answer["error"]["data"]["bowline"]), (&json!(-31050), &facts));
     assert_eq!(host.close().await.status.code(), Some(0));
     assert_eq!(one.cancellations().len(), 1);
 }

@@ -81,7 +81,7 @@ async fn a_host_that_does_not_read_stderr_is_served() {
         server.stop().await;
         for id in 2..4 {
             let answer = host.request(id, "tools/call", json!({"name": "counter", "arguments": {}})).await;
-            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["code"], -31050, "{answer}");
         }
         assert_eq!(host.request(4, "ping", json!({})).await["result"], json!({}));
         kill_process(to_pid(child.id().unwrap()), Signal::TERM).unwrap();

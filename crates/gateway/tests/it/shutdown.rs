@@ -74,7 +74,7 @@ async fn a_stop_ends_it_while_the_host_stays() {
     host.stop();
     let rest = host.close().await;
     assert_eq!(rest.len(), 1, "{rest:?}");
-    assert_eq!((&rest[0]["id"], &rest[0]["error"]["code"]), (&json!(1), &json!(-32050)), "{rest:?}");
+    assert_eq!((&rest[0]["id"], &rest[0]["error"]["code"]), (&json!(1), &json!(-31050)), "{rest:?}");
     assert_eq!(rest[0]["error"]["data"]["bowline"]["execution"], "unknown", "{rest:?}");
     assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
 }

@@ -18,7 +18,7 @@ fn in_flight(requests: usize) -> HttpSettings {
 /// The response to a request that was not admitted.
 pub(crate) fn refused(id: u64, cause: &str, message: &str, retry_after: f64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {
-        "code": -32050,
+        "code": -31050,
         "message": format!("bowline: {message} (the request was not executed); wait {retry_after} s"),
         "data": {"bowline": {"cause": cause, "execution": "not_executed", "retry_after": retry_after}},
     }})
@@ -137,7 +137,7 @@ async fn a_host_that_is_too_fast_has_to_wait() {
     }
     assert!(answered >= 2);
     let facts = &refusal["data"]["bowline"];
-    assert_eq!((&refusal["code"], &facts["cause"]), (&json!(-32050), &json!("rate")));
+    assert_eq!((&refusal["code"], &facts["cause"]), (&json!(-31050), &json!("rate")));
     let wait = facts["retry_after"].as_f64().unwrap();
     assert!((0.1..=0.2).contains(&wait), "{refusal}");
     tokio::time::sleep(std::time::Duration::from_secs_f64(wait)).await;

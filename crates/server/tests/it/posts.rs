@@ -195,7 +195,7 @@ async fn dropped_request_is_answered_with_an_error() {
     let server = TestServer::start().await;
     let host = server.initialize(NEWEST).await;
     let error = json!({
-        "code": -32050,
+        "code": -31050,
         "message": "bowline: the request was given up (the server may have executed it)",
         "data": {"bowline": {"cause": "closed", "execution": "unknown"}},
     });

@@ -133,7 +133,7 @@ async fn gw_05_statuses_follow_errors_and_sessions_are_ignored() {
     assert_eq!(unknown.expect_json(404).await, error(5, -32601, "no such method"));
     let dropped = send(&server.client, 6, "drop", json!({})).await;
     let dropped = dropped.expect_json(200).await;
-    assert_eq!((&dropped["id"], &dropped["error"]["code"]), (&json!(6), &json!(-32050)));
+    assert_eq!((&dropped["id"], &dropped["error"]["code"]), (&json!(6), &json!(-31050)));
     assert_eq!(dropped["error"]["data"], json!({"bowline": {"cause": "closed", "execution": "unknown"}}));
     let batch = json!([modern(1, "echo", json!({}))]);
     let refused = headers(&server.client, "echo").post(&batch).await.expect_json(400).await;

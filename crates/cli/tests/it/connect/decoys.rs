@@ -66,7 +66,7 @@ async fn other_statuses_are_reported_to_the_host() {
         (CannedResponse::new(500).text("Internal Server Error"), 500),
     ] {
         let answer = call_with_fault(answer).await;
-        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["code"], -31050, "{answer}");
         assert_eq!(answer["error"]["data"]["bowline"]["cause"], "status");
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains(&format!("HTTP status {status}")), "{message}");

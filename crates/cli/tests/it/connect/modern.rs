@@ -182,7 +182,7 @@ async fn a_server_that_is_down_keeps_its_lists() {
     let mut host = connect(&context, &server.url(), flags);
     assert_eq!(result(&mut host, "server/discover", json!({})).await, offer);
     let answer = call(&mut host, "counter").await;
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "not_executed", "{answer}");
     let message = answer["error"]["message"].as_str().expect("text");
     assert!(message.contains("--reconnect-wait"), "{message}");
@@ -221,7 +221,7 @@ async fn a_program_that_cannot_be_started_is_an_error() {
     let mut host = Host::start(context.bowline(["connect", "--", "./no-such-program"]));
     for method in ["server/discover", "tools/list"] {
         let answer = host.request(method, with_meta(json!({}))).await;
-        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["code"], -31050, "{answer}");
         let data = &answer["error"]["data"]["bowline"];
         assert_eq!(data["execution"], "not_executed", "{answer}");
         assert_eq!(data["cause"], "spawn", "{answer}");

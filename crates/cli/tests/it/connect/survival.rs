@@ -130,7 +130,7 @@ async fn a_process_that_is_killed_during_a_call_is_not_asked_twice() {
     server.wait_until(|server| server.executions("counter") == 1, TEST_TIMEOUT).await;
     kill_process(to_pid(server.pid().expect("it runs")), Signal::KILL).expect("it is there");
     let answer = host.wait_for_response(id).await;
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "exited");
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
     assert_eq!(result_text(&host.call("counter").await), "2");
@@ -167,7 +167,7 @@ async fn an_outage_and_its_end_are_reported_once() {
     let mut host = Host::start_initialized(context.bowline(["connect", "far"])).await;
     server.stop().await;
     // The first call may have been sent before the outage was noticed; the second cannot.
-    assert_eq!(host.call("counter").await["error"]["code"], -32050);
+    assert_eq!(host.call("counter").await["error"]["code"], -31050);
     let answer = host.call("counter").await;
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "not_executed", "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["server"], "far");
@@ -199,7 +199,7 @@ async fn signals_end_connect_in_good_order() {
         kill_process(to_pid(host.id()), signal).expect("it is there");
         // Who sends a signal may still read.
         let answer = host.wait_for_response(open).await;
-        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["code"], -31050, "{answer}");
         assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
         let ended = host.wait().await;
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

@@ -83,7 +83,7 @@ async fn gw_07_input_is_required_of_a_host_on_stdio() {
         }
         let answer = host.request("tools/call", retry).await;
         if is_restarted {
-            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["code"], -31050, "{answer}");
             assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
         } else {
             assert!(result_text(&answer).contains("Bergen"), "{answer}");
@@ -128,7 +128,7 @@ async fn only_harmless_calls_are_repeated_when_the_daemon_is_killed() {
         if tool == "wait" {
             result_text(&answer);
         } else {
-            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["code"], -31050, "{answer}");
             assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
         }
         let sent = web.received_with_method("tools/call");
@@ -156,7 +156,7 @@ async fn a_signal_answers_what_is_open() {
     let ended = host.wait_for_response(subscription).await;
     assert_eq!(ended["result"]["resultType"], "complete", "{ended}");
     let answer = host.wait_for_response(call).await;
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
     assert_eq!(host.wait().await.status.code(), Some(0));
     web.wait_until(|web| web.cancellations().len() == 1, TEST_TIMEOUT).await;

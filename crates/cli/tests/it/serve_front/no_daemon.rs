@@ -44,7 +44,7 @@ async fn responses(host: &mut Host, count: usize) -> HashMap<u64, Value> {
 
 #[track_caller]
 fn assert_failed(answer: &Value, execution: &str) {
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], execution, "{answer}");
 }
 
@@ -54,7 +54,7 @@ async fn assert_answered(host: &mut Host, open: u64, (list, call): (Value, Value
     let harmless = host.send_request("tools/list", list).await;
     let first = responses(host, 2).await;
     assert_failed(&first[&open], "unknown");
-    assert_eq!(first[&harmless]["error"]["code"], -32050, "{}", first[&harmless]);
+    assert_eq!(first[&harmless]["error"]["code"], -31050, "{}", first[&harmless]);
     let later = host.send_request("tools/call", call).await;
     assert_failed(&host.wait_for_response(later).await, "not_executed");
 }
@@ -139,7 +139,7 @@ async fn a_view_that_was_removed_while_the_daemon_was_down_is_refused() {
         let error = &refused["error"];
         let message =
             "bowline: the view `v` was removed from the configuration (the request was not executed)";
-        assert_eq!((&error["code"], &error["message"]), (&json!(-32050), &json!(message)), "{refused}");
+        assert_eq!((&error["code"], &error["message"]), (&json!(-31050), &json!(message)), "{refused}");
         let facts = json!({"cause": "view_removed", "execution": "not_executed"});
         assert_eq!(error["data"]["bowline"], facts);
         // The host goes on when the view is back.

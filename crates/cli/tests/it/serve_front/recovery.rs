@@ -35,7 +35,7 @@ async fn a_host_of_a_daemon_that_was_stopped_is_answered() {
     assert_eq!(result_text(&host.call("counter").await), "1");
     let daemon = daemons.signal(Signal::STOP);
     let answer = host.call("counter").await;
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     let facts = &answer["error"]["data"]["bowline"];
     assert_eq!((&facts["cause"], &facts["execution"]), (&json!("hung"), &json!("unknown")), "{answer}");
     assert_eq!(web.executions("counter"), 1);
@@ -111,7 +111,7 @@ async fn a_call_with_effects_is_not_repeated_when_the_daemon_is_killed() {
     while host.next_message().await["method"] != "notifications/progress" {}
     daemons.kill();
     let answer = host.wait_for_response(id).await;
-    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["code"], -31050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
     // It is the daemon that says so: it was started again and knows the session.
     let message = "bowline: bowline was restarted during the call (the server may have executed it)";

@@ -189,7 +189,7 @@ async fn the_hosts_of_a_removed_view_are_refused() {
     wait_until(|| daemons.log().contains("reloaded: views: 1 removed (v)")).await;
     let refused = host.call("echo").await;
     let cause = json!({"cause": "view_removed", "execution": "not_executed"});
-    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["bowline"]), (&json!(-32050), &cause));
+    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["bowline"]), (&json!(-31050), &cause));
     let message = "bowline: the view `v` was removed from the configuration (the request was not executed)";
     assert_eq!(refused["error"]["message"], message);
     // It is back when the view is.

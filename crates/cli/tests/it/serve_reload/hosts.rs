@@ -92,7 +92,7 @@ async fn a_host_on_stdio_follows_its_view() {
     next_list_change(&mut host).await;
     let refused = host.call("counter").await;
     let message = "bowline: the view `v` was removed from the configuration (the request was not executed)";
-    assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-32050), &json!(message)));
+    assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-31050), &json!(message)));
     assert_eq!((one.executions("echo"), one.executions("counter")), (0, 0));
     let exit = host.close().await;
     assert_eq!(exit.status.code(), Some(0));

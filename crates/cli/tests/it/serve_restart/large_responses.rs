@@ -111,7 +111,7 @@ async fn hl_07_a_recorded_result_of_five_mebibytes_is_resumed() {
 async fn hl_07_a_result_that_is_too_large_is_resumed_as_an_error() {
     for revision in REVISIONS {
         let message = response_after_kill(revision, 7 * MIB).await;
-        assert_eq!(message["error"]["code"], -32050, "{revision}");
+        assert_eq!(message["error"]["code"], -31050, "{revision}");
         let facts = json!({"cause": "too_large", "execution": "unknown"});
         assert_eq!(message["error"]["data"]["bowline"], facts, "{revision}");
     }
@@ -138,7 +138,7 @@ async fn an_open_call_of_an_older_host_is_answered_after_a_kill() {
         host.move_to(&url);
         let mut resumed = host.send("GET", &format!("last-event-id: {progress}\r\n"), "").await;
         let message = resumed.message().await;
-        assert_eq!((&message["id"], &message["error"]["code"]), (&json!(7), &json!(-32050)), "{revision}");
+        assert_eq!((&message["id"], &message["error"]["code"]), (&json!(7), &json!(-31050)), "{revision}");
         assert_eq!(message["error"]["data"]["bowline"]["execution"], "unknown");
         assert_eq!((one.executions("slow"), one.executions("counter")), (1, 1));
         assert_eq!(gateway.terminate().await.code(), Some(0));

@@ -39,7 +39,7 @@ fn gw_13_meta_of_the_host_stays_with_the_gateway() {
 /// GW-16: codes that modern hosts do not know are translated.
 #[test]
 fn gw_16_errors_have_codes_of_the_revision() {
-    for (code, expected) in [(-32002, -32602), (-32042, -32603), (-32050, -32050)] {
+    for (code, expected) in [(-32002, -32602), (-32042, -32603), (-31050, -31050)] {
         let error = modern_answer("tools/call", Err(RpcError::new(code, "m")), &server_info()).unwrap_err();
         assert_eq!(error.code, expected);
     }

@@ -86,7 +86,7 @@ async fn a_server_that_comes_late_is_announced() {
     ];
     for (method, params) in [("tools/call", json!({"name": "late"}))].into_iter().chain(calls) {
         let error = host.error(method, params).await;
-        assert_eq!((&error["code"], &error["data"]), (&json!(-32050), &away), "{method}");
+        assert_eq!((&error["code"], &error["data"]), (&json!(-31050), &away), "{method}");
     }
     late.start().await;
     host.notification("notifications/tools/list_changed").await;
@@ -117,7 +117,7 @@ async fn an_unknown_tool_may_be_of_a_server_that_hangs() {
         let list = host.result("tools/list", Value::Null).await;
         assert_eq!(list["_meta"][STALE_SERVERS], json!({"late": "it has not answered yet"}), "{transport}");
         let unlisted = json!({
-            "code": -32050,
+            "code": -31050,
             "message": "bowline: Unknown tool: late; it may be of `late`, whose lists are not known: it has not \
                         answered yet (the request was not executed)",
             "data": {"bowline": {"server": "late", "cause": "unlisted", "execution": "not_executed"}},
@@ -151,7 +151,7 @@ async fn an_unknown_tool_is_not_of_a_server_without_enabled_tools() {
         let other = host.error(other_method, json!({"name": "late"})).await;
         let unlisted =
             json!({"bowline": {"server": "late", "cause": "unlisted", "execution": "not_executed"}});
-        assert_eq!((&other["code"], &other["data"]), (&json!(-32050), &unlisted), "{other_method}");
+        assert_eq!((&other["code"], &other["data"]), (&json!(-31050), &unlisted), "{other_method}");
     }
 }
 

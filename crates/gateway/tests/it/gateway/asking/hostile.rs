@@ -87,7 +87,7 @@ async fn gw_07_a_state_of_an_earlier_process_says_unknown() {
     let second = Endpoint::start(&gateway([super::super::at("one", &server)])).await;
     let host = RawHost::new(&second, all_capabilities());
     let lost = host.call("book", retry(&state, json!({only_key(&questions): accept("Oslo")}))).await;
-    assert_eq!(lost["error"]["code"], -32050, "{lost}");
+    assert_eq!(lost["error"]["code"], -31050, "{lost}");
     assert_eq!(lost["error"]["data"]["bowline"], json!({"cause": "restarted", "execution": "unknown"}));
     assert_eq!(server.executions("book"), 1);
     second.stop().await;

@@ -45,7 +45,7 @@ async fn gw_16_a_call_without_a_retry_is_given_up() {
         let error = told.iter().find_map(|answer| answer.get("error")).expect("an error");
         assert_eq!(error["message"], "the host did not answer in time", "{kind:?}");
         let late = host.call("book", retry(&state, json!({"q1": accept("Oslo")}))).await;
-        assert_eq!(late["error"]["code"], -32050, "{late}");
+        assert_eq!(late["error"]["code"], -31050, "{late}");
         assert_eq!(late["error"]["data"]["bowline"], given_up(), "{kind:?}");
         assert_eq!(server.executions("book"), 1, "{kind:?}");
         endpoint.stop().await;
@@ -133,7 +133,7 @@ async fn gw_16_a_server_that_dies_while_a_call_is_parked_says_unknown() {
             TestServer::Stdio(server) => server.exit(1),
         }
         let lost = host.call("book", retry(&state, json!({"q1": accept("Oslo")}))).await;
-        assert_eq!(lost["error"]["code"], -32050, "{kind:?}: {lost}");
+        assert_eq!(lost["error"]["code"], -31050, "{kind:?}: {lost}");
         assert_eq!(lost["error"]["data"]["bowline"]["execution"], "unknown", "{kind:?}: {lost}");
         assert_eq!(lost["error"]["data"]["bowline"]["server"], "one", "{kind:?}: {lost}");
         assert_eq!(server.executions("book"), 1, "{kind:?}");

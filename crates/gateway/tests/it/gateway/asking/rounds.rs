@@ -155,7 +155,7 @@ async fn mr_06_rounds_are_bounded() {
             assert_eq!(given.as_object().map(serde_json::Map::len), Some(20));
             assert_eq!(server.executions("book"), 1);
         } else {
-            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+            assert_eq!(answer["error"]["code"], -31050, "{answer}");
             assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
             assert_eq!(server.executions("book"), 0);
         }

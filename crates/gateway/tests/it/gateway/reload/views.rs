@@ -68,7 +68,7 @@ async fn views_are_replaced_while_hosts_are_served() {
     let refused = removed.error("tools/list", json!({})).await;
     assert_eq!(
         (&refused["code"], &refused["data"]["bowline"]["cause"]),
-        (&json!(-32050), &json!("view_removed"))
+        (&json!(-31050), &json!("view_removed"))
     );
     gateway.reload_views([
         ("changed", view_of("two")),
