@@ -94,6 +94,39 @@ async fn a_session_outlives_its_connections() {
     client.close().await;
 }
 
+/// A call that an outage cut and one that began during it wait equally long for the server, each from its own
+/// first moment without it.
+#[tokio::test]
+async fn calls_cut_by_an_outage_and_begun_in_it_wait_equally_long() {
+    let wait = Duration::from_millis(1_500);
+    for protocol in [Protocol::Legacy, Protocol::Modern] {
+        let server = testkit::server().tool(Tool::like("look", "slow").read_only()).run().await;
+        let client =
+            Client::connect(http(&server).with_protocol(protocol).with_reconnect_wait(wait)).await.unwrap();
+        client.list_tools().await.unwrap();
+        let call = |ms: u64| {
+            let client = client.clone();
+            async move {
+                let error = client.call_tool("look", &json!({ "ms": ms })).await.unwrap_err();
+                (Instant::now(), error)
+            }
+        };
+        let cut = tokio::spawn(call(60_000));
+        server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
+        let stopped = Instant::now();
+        server.stop().await;
+        client.status().wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
+        let begun = Instant::now();
+        let (during, cut) = tokio::join!(call(0), cut);
+        for (since, (ended, error)) in [(begun, during), (stopped, cut.unwrap())] {
+            assert!(ended - since >= wait, "{protocol:?}: {:?}: {error}", ended - since);
+            assert!(error.is_unreachable(), "{protocol:?}: {error}");
+            assert_eq!(error.report().unwrap().attempts, if since == begun { 0 } else { 1 }, "{error}");
+        }
+        client.close().await;
+    }
+}
+
 /// An outage is counted from the first sign of trouble, also when a call is what proves it later.
 #[tokio::test]
 async fn outage_begins_with_the_first_sign_of_trouble() {

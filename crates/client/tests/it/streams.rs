@@ -113,6 +113,23 @@ async fn hl_07_a_broken_response_stream_is_resumed() {
     }
 }
 
+/// HL-08: a server that refuses its stream for a while says for how long, and is left alone until then.
+#[tokio::test]
+async fn hl_08_the_standalone_stream_waits_as_long_as_retry_after() {
+    for status in [429, 503] {
+        let server = testkit::server().legacy().tool("echo").run().await;
+        let refusal = CannedResponse::new(status).header("retry-after", "2");
+        server.arm(Fault::response(refusal).on("GET").times(1));
+        let begun = Instant::now();
+        let client = connect(&server).await;
+        server.wait_for_nth(1, |received| received.has_method("GET"), TEST_TIMEOUT).await;
+        let waited = begun.elapsed();
+        assert!(waited >= Duration::from_secs(2), "{status}: {waited:?}");
+        assert_eq!((server.count("GET"), server.initialize_count()), (2, 1), "{status}");
+        client.close().await;
+    }
+}
+
 /// A response that breaks off on a stream without event ids cannot be resumed: the call ends at
 /// once with its true outcome, and no stream is requested.
 #[tokio::test]
