@@ -42,7 +42,6 @@ pub use messages::{FinalFailure, LinkFacts, Report, RequestFacts, SendFailure, S
 
 /// The retry state of one request, from its first failure to its final failure or success.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "what was learned of the request, beside its state")]
 pub struct Retry {
     request: RequestFacts,
     limits: Limits,
@@ -54,8 +53,8 @@ pub struct Retry {
     last_sent: Instant,
     link: LinkFacts,
     state: State,
-    /// Whether the server may have executed the request at least once.
-    possibly_executed: bool,
+    /// Outcome of all sendings before the last one.
+    execution: Execution,
     /// Number of times the request was sent again.
     resends: u32,
     /// Number of sessions in a row that were lost before they answered anything.
@@ -115,7 +114,7 @@ impl Retry {
             last_sent: begun,
             link: LinkFacts::default(),
             state: State::ExpectReply,
-            possibly_executed: false,
+            execution: Execution::NotExecuted,
             resends: 0,
             unproven_losses: 0,
             logins: 0,
@@ -224,8 +223,11 @@ impl Retry {
             (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
                 self.lose_session(failure_from_reply(&refusal), Execution::NotExecuted)
             }
-            (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
+            (ProbeConclusion::Session(SessionLiveness::Alive), AfterProbe::Wait(_)) => {
                 self.finish(mark_unknown(failure_from_reply(&refusal)))
+            }
+            (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
+                self.repeat_if_harmless(now, mark_unknown(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::Session(liveness), AfterProbe::Reconnect) => match liveness {
                 SessionLiveness::NeedsProbe(probe) => {
@@ -266,7 +268,13 @@ impl Retry {
     pub fn handle_harmless(&mut self, now: Instant, harmless: bool) -> Step {
         let State::ExpectHarmless { failed } = self.take_state() else { return self.out_of_order() };
         self.request.harmless = Some(harmless);
-        if harmless { self.resend(now, failed) } else { self.finish(failed) }
+        if !harmless {
+            return self.finish(failed);
+        }
+        match rate_limit_wait(&failed) {
+            Some(wait) => self.wait(now, wait, failed),
+            None => self.resend(now, failed),
+        }
     }
 
     /// Takes note that the annotations are as new as can be had.
@@ -314,7 +322,7 @@ impl Retry {
                     return self.finish(FinalFailure::Fault(fault));
                 }
                 if harmless {
-                    self.possibly_executed = true;
+                    self.execution = Execution::Unknown;
                     return self.wait(now, wait, FinalFailure::Fault(fault));
                 }
                 self.probe(LossWording::None, Reply::Fault(fault), AfterProbe::Wait(wait))
@@ -339,12 +347,12 @@ impl Retry {
         match self.request.harmless {
             Some(false) => self.finish(failed),
             Some(true) => {
-                self.possibly_executed = true;
+                self.execution = Execution::Unknown;
                 let backoff = self.backoff();
                 self.wait(now, backoff, failed)
             }
             None => {
-                self.possibly_executed = true;
+                self.execution = Execution::Unknown;
                 self.state = State::ExpectHarmless { failed };
                 Step::CheckHarmless
             }
@@ -405,7 +413,9 @@ impl Retry {
     }
 
     fn reconnect(&mut self, failed: FinalFailure, execution: Execution) -> Step {
-        self.possibly_executed |= execution == Execution::Unknown;
+        if execution == Execution::Unknown {
+            self.execution = execution;
+        }
         if self.request.pinned {
             return self.finish(failed);
         }
@@ -478,19 +488,13 @@ impl Retry {
     fn finish(&mut self, outcome: FinalFailure) -> Step {
         self.state = State::Finished;
         Step::Finish(match outcome {
-            FinalFailure::Fault(fault) if self.possibly_executed => {
+            FinalFailure::Fault(fault) if self.execution == Execution::Unknown => {
                 FinalFailure::Fault(Fault { execution: Execution::Unknown, ..fault })
             }
             // The driver sends a pinned request no more, and knows why. To the caller of any other
             // the session was lost, and an earlier sending may have been executed.
-            FinalFailure::NotSent if self.possibly_executed || !self.request.pinned => {
-                let lost = Fault::before_sending(Cause::SessionLost);
-                let executed = self.possibly_executed;
-                FinalFailure::Fault(if executed {
-                    Fault { execution: Execution::Unknown, ..lost }
-                } else {
-                    lost
-                })
+            FinalFailure::NotSent if self.execution == Execution::Unknown || !self.request.pinned => {
+                FinalFailure::Fault(Fault::new(Cause::SessionLost).with_execution(self.execution))
             }
             other => other,
         })
@@ -527,6 +531,14 @@ pub fn failure_from_reply(reply: &Reply) -> FinalFailure {
         Reply::Result(_) | Reply::Accepted | Reply::Silence => {
             FinalFailure::Fault(Fault::protocol(Misbehavior::NoAnswer))
         }
+    }
+}
+
+/// The wait that a rate limit asked for.
+fn rate_limit_wait(failed: &FinalFailure) -> Option<Duration> {
+    match failed {
+        FinalFailure::Fault(Fault { cause: Cause::Status { code: 429, retry_after }, .. }) => *retry_after,
+        _ => None,
     }
 }
 

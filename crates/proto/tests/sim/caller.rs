@@ -7,23 +7,26 @@ use bowline_proto::client::calls::{DeadlineCheck, Limits};
 use bowline_proto::client::keepalive::Probe;
 use bowline_proto::client::loss::Verdict;
 use bowline_proto::client::negotiation::Reply;
-use bowline_proto::client::retry::{self, FinalFailure, Report, RequestFacts, Retry, SendFailure, Step};
+use bowline_proto::client::retry::{self, FinalFailure, Report, Retry, SendFailure, Step};
 use bowline_proto::client::session::{Attempt, Command, Event, Status, TransportKind};
 use bowline_proto::fault::{Cause, Execution, Fault, Limit};
-use bowline_proto::wire::method;
 
 use crate::exchange::RequestKind;
+use crate::listing::ListingUse;
 use crate::oracle::{Author, Oracle};
+use crate::requests::SimRequest;
 use crate::world::{SimEvent, World};
 
 pub(crate) struct Caller {
-    pub(crate) harmless: bool,
+    pub(crate) request: SimRequest,
     pub(crate) started_at: Instant,
     pub(crate) retry: Retry,
     /// The link over which the call was last sent.
     link: Option<Attempt>,
     stage: Stage,
     pub(crate) oracle: Oracle,
+    /// Whether its link was closed before the session could be probed.
+    is_unprobed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,35 +54,51 @@ pub(crate) struct PendingCall {
     attempt: Attempt,
     exchange: u64,
     written: bool,
-    is_probe: bool,
+    kind: PendingKind,
+}
+
+/// What a pending request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PendingKind {
+    Call,
+    Probe(Probe),
+    Listing(ListingUse),
 }
 
 impl World {
     pub(crate) fn begin_call(&mut self) {
-        let caller = self.callers.len();
-        let harmless = self.rng.u8(..3) == 0;
-        // For some tools this is not known before they are listed.
-        let known = self.rng.u8(..4) > 0;
-        let request = RequestFacts {
-            method: method::TOOLS_CALL.into(),
-            harmless: known.then_some(harmless),
-            pinned: false,
-            quiet: false,
-            max_retry_after: RECONNECT_WAIT,
-        };
-        self.callers.push(Caller {
-            harmless,
-            started_at: self.now,
-            retry: Retry::new(request, self.now, LIMITS),
-            link: None,
-            stage: Stage::Waiting,
-            oracle: Oracle::default(),
-        });
+        let request = SimRequest::random(&mut self.rng);
+        let caller = self.add_caller(request);
         if self.rng.u8(..12) == 0 {
             let at = self.random_time(6_000);
             self.schedule(at, SimEvent::Leave(caller));
         }
         self.wait_for_link(caller);
+    }
+
+    /// Requests a later page of a list, over the link of the first page.
+    pub(crate) fn request_later_page(&mut self, list: usize) {
+        let request = self.callers[list].request.later_page();
+        let caller = self.add_caller(request);
+        let attempt = self.callers[list].link.expect("the link of the first page");
+        self.callers[caller].link = Some(attempt);
+        self.tally.note("call: a later page");
+        self.send_call(caller, attempt);
+    }
+
+    fn add_caller(&mut self, request: SimRequest) -> usize {
+        let facts = request.facts();
+        let oracle = Oracle::new(facts.harmless);
+        self.callers.push(Caller {
+            request,
+            started_at: self.now,
+            retry: Retry::new(facts, self.now, LIMITS),
+            link: None,
+            stage: Stage::Waiting,
+            oracle,
+            is_unprobed: false,
+        });
+        self.callers.len() - 1
     }
 
     /// Takes the live link, now or when there is one.
@@ -156,7 +175,7 @@ impl World {
 
     fn miss_link(&mut self, caller: usize, fault: Fault) {
         let call = &mut self.callers[caller];
-        call.oracle.no_link = true;
+        call.oracle.record_missing_link();
         if call.link.is_none() {
             return self.finish(caller, &FinalFailure::Fault(fault));
         }
@@ -178,7 +197,7 @@ impl World {
     }
 
     /// Performs a step of the retry.
-    fn perform(&mut self, caller: usize, step: Step) {
+    pub(crate) fn perform(&mut self, caller: usize, step: Step) {
         self.trace(&(caller, &step));
         let attempt = self.callers[caller].link;
         if let (Some(report), Some(attempt)) = (self.callers[caller].retry.poll_report(), attempt) {
@@ -191,26 +210,36 @@ impl World {
                 self.tally.note("sent again");
                 self.send_call(caller, attempt);
             }
-            (Step::Reconnect, _) => self.wait_for_link(caller),
+            (Step::Reconnect, _) => {
+                assert!(!self.callers[caller].request.pinned, "a pinned request on another link");
+                self.wait_for_link(caller);
+            }
             (Step::Probe(probe), Some(attempt)) => {
                 self.tally.note("probe: of a suspected session");
                 self.probe(caller, attempt, probe);
             }
-            (Step::CheckHarmless, _) => {
-                let harmless = self.callers[caller].harmless;
-                let step = self.callers[caller].retry.handle_harmless(self.now, harmless);
-                self.perform(caller, step);
+            (Step::CheckHarmless, Some(attempt)) => {
+                self.list_tools(caller, attempt, ListingUse::Harmless);
+            }
+            (Step::RefetchAnnotations, Some(attempt)) => {
+                self.tally.note("annotations: fetched again");
+                self.callers[caller].oracle.record_refetch();
+                self.list_tools(caller, attempt, ListingUse::Annotations);
             }
             (Step::Wait(until), _) => {
                 self.next += 1;
                 self.callers[caller].stage = Stage::Pausing(self.next);
                 self.schedule(until, SimEvent::PauseOver(caller, self.next));
             }
-            (Step::LogIn { refused, .. }, _) => {
+            (Step::LogIn { refused, quietly }, _) => {
+                assert!(quietly || !self.callers[caller].request.quiet, "a person is asked for nobody");
                 self.next += 1;
                 let turn = self.next;
                 self.callers[caller].stage = Stage::Pausing(turn);
                 let entered = if self.rng.u8(..3) == 0 && self.has_faults() { Err(refused) } else { Ok(()) };
+                if quietly {
+                    self.tally.note("login: without a person, in a call");
+                }
                 let at = self.random_time(3_000).min(self.callers[caller].retry.deadline());
                 if entered.is_ok() {
                     self.tally.note("login: good, in a call");
@@ -218,7 +247,6 @@ impl World {
                 }
                 self.schedule(at, SimEvent::LoginFinished(caller, turn, entered));
             }
-            (Step::RefetchAnnotations, _) => unreachable!("no server here says that headers disagree"),
             (step, None) => unreachable!("{step:?} before anything was sent"),
         }
     }
@@ -253,17 +281,8 @@ impl World {
         }
         self.keepalive.record_call(self.now);
         let limits = self.callers[caller].retry.limits(self.now);
-        let flight = PendingCall { caller, attempt, exchange: 0, written: true, is_probe: false };
-        let id = self.calls.begin(self.now, limits, flight);
-        let call = &mut self.callers[caller];
-        call.stage = Stage::InFlight(id);
-        call.oracle.record_sending();
-        let session = self.links[&attempt].session;
-        let exchange = self.send_request(attempt, RequestKind::Call { id, caller }, session);
-        let written = self.is_written(exchange);
-        if let Some(flight) = self.calls.get_mut(id) {
-            (flight.exchange, flight.written) = (exchange, written);
-        }
+        self.callers[caller].oracle.record_sending();
+        let id = self.send_for_call(caller, attempt, limits, PendingKind::Call);
         if self.rng.u8(..6) == 0 {
             let at = self.random_time(9_000);
             self.schedule(at, SimEvent::Progress(id));
@@ -280,28 +299,48 @@ impl World {
         }
         let http = link.transport == TransportKind::Http;
         if attempt != self.session.attempt() && !http {
-            let step = self.callers[caller].retry.handle_probe(self.now, None);
+            let call = &mut self.callers[caller];
+            call.oracle.record_probe(probe, Author::Server, &Reply::Silence);
+            call.is_unprobed = true;
+            let step = call.retry.handle_probe(self.now, None);
             return self.perform(caller, step);
         }
         let left = self.callers[caller].retry.deadline().saturating_duration_since(self.now);
         let limits = Limits { idle: PROBE_TIMEOUT, total: left.min(PROBE_TIMEOUT) };
-        let flight = PendingCall { caller, attempt, exchange: 0, written: true, is_probe: true };
+        self.send_for_call(caller, attempt, limits, PendingKind::Probe(probe));
+    }
+
+    /// Sends a request, or one on its behalf, and enters it into the table. Returns its id there.
+    pub(crate) fn send_for_call(
+        &mut self,
+        caller: usize,
+        attempt: Attempt,
+        limits: Limits,
+        kind: PendingKind,
+    ) -> u64 {
+        let flight = PendingCall { caller, attempt, exchange: 0, written: true, kind };
         let id = self.calls.begin(self.now, limits, flight);
         self.callers[caller].stage = Stage::InFlight(id);
         let session = self.links[&attempt].session;
-        let exchange = self.send_request(attempt, RequestKind::CallProbe { id, caller, probe }, session);
+        let exchange = self.send_request(attempt, RequestKind::Call { id, caller, kind }, session);
+        let written = self.is_written(exchange);
         if let Some(flight) = self.calls.get_mut(id) {
-            flight.exchange = exchange;
+            (flight.exchange, flight.written) = (exchange, written);
         }
+        id
     }
 
     /// Handles the reply to a call, or what came in its place.
     pub(crate) fn handle_call_reply(&mut self, caller: usize, attempt: Attempt, reply: Reply) {
         if matches!(reply, Reply::Result(_)) {
             self.mark_proven(attempt);
+            if self.has_faults() && self.callers[caller].request.is_list() && self.rng.u8(..3) == 0 {
+                let at = self.random_time(2_000);
+                self.schedule(at, SimEvent::LaterPage(caller));
+            }
             return self.end_call(caller, CallEnd::Answered);
         }
-        let verdict = self.verdict(attempt, method::TOOLS_CALL, &reply);
+        let verdict = self.verdict(attempt, self.callers[caller].request.method, &reply);
         self.fail(caller, attempt, verdict, reply);
     }
 
@@ -321,7 +360,7 @@ impl World {
         author: Author,
         reply: Reply,
     ) {
-        self.callers[caller].oracle.record_probe(author);
+        self.callers[caller].oracle.record_probe(probe, author, &reply);
         let link = self.links.get_mut(&attempt).expect("a link that was opened");
         link.probes.retain(|(known, ..)| *known != probe);
         link.probes.push((probe, reply.clone(), author));
@@ -335,7 +374,11 @@ impl World {
     }
 
     fn verdict(&self, attempt: Attempt, method: &str, reply: &Reply) -> Verdict {
-        reply.session_verdict(method, self.links[&attempt].session.is_some(), self.credentials)
+        let link = &self.links[&attempt];
+        if link.transport == TransportKind::Http && !link.modern && link.session.is_none() {
+            return reply.handshake_verdict(method, self.credentials);
+        }
+        reply.session_verdict(method, link.session.is_some(), self.credentials)
     }
 
     fn link_facts(&self, attempt: Attempt) -> retry::LinkFacts {
@@ -379,18 +422,17 @@ impl World {
         ids.sort_unstable();
         let fault = &fault.for_pending_calls();
         for id in ids {
-            let Some(PendingCall { caller, attempt, written, is_probe, .. }) = self.calls.end(id) else {
+            let Some(PendingCall { caller, attempt, written, kind, .. }) = self.calls.end(id) else {
                 continue;
             };
             let fault = if written { fault.clone() } else { fault.clone().not_executed() };
-            if is_probe {
-                let step = self.callers[caller]
-                    .retry
-                    .handle_probe(self.now, Some((Verdict::Answer, Reply::Fault(fault))));
-                self.perform(caller, step);
-            } else {
-                self.callers[caller].oracle.record_silence(written);
-                self.fail(caller, attempt, Verdict::Answer, Reply::Fault(fault));
+            match kind {
+                PendingKind::Call => {
+                    self.callers[caller].oracle.record_silence(written);
+                    self.fail(caller, attempt, Verdict::Answer, Reply::Fault(fault));
+                }
+                PendingKind::Probe(probe) => self.miss_probe_reply(caller, probe, fault),
+                PendingKind::Listing(listing) => self.end_listing(caller, listing, false),
             }
         }
         if self.session.status() == Status::Closed {
@@ -414,33 +456,45 @@ impl World {
             let DeadlineCheck::Expired(flight, limit) = self.calls.check_deadline(self.now, id) else {
                 continue;
             };
-            let PendingCall { caller, attempt, written, is_probe, .. } = flight;
+            let PendingCall { caller, attempt, written, kind, .. } = flight;
             self.tally.note("call: no answer in time");
-            let mut fault = Fault::new(Cause::Timeout(limit));
-            if is_probe {
-                let late = self.now >= self.callers[caller].retry.deadline();
-                let retry = &mut self.callers[caller].retry;
-                let silence = Reply::Fault(Fault::new(Cause::Timeout(Limit::Idle)));
-                let step = if late {
-                    retry.handle_timeout(self.now)
-                } else {
-                    retry.handle_probe(self.now, Some((Verdict::Answer, silence)))
-                };
-                self.perform(caller, step);
-                continue;
+            match kind {
+                PendingKind::Call => {
+                    self.callers[caller].oracle.record_silence(written);
+                    let fault = Fault::new(Cause::Timeout(limit));
+                    let fault = if written { fault } else { fault.not_executed() };
+                    self.handle_call_reply(caller, attempt, Reply::Fault(fault));
+                }
+                PendingKind::Probe(probe) => {
+                    self.miss_probe_reply(caller, probe, Fault::new(Cause::Timeout(Limit::Idle)));
+                }
+                PendingKind::Listing(listing) => self.end_listing(caller, listing, false),
             }
-            self.callers[caller].oracle.record_silence(written);
-            if !written {
-                fault = fault.not_executed();
-            }
-            self.handle_call_reply(caller, attempt, Reply::Fault(fault));
         }
     }
 
+    /// Handles the end of a probe that got no reply.
+    fn miss_probe_reply(&mut self, caller: usize, probe: Probe, fault: Fault) {
+        let late = self.now >= self.callers[caller].retry.deadline();
+        let call = &mut self.callers[caller];
+        let reply = Reply::Fault(fault);
+        call.oracle.record_probe(probe, Author::Server, &reply);
+        let step = if late {
+            call.retry.handle_timeout(self.now)
+        } else {
+            call.retry.handle_probe(self.now, Some((Verdict::Answer, reply)))
+        };
+        self.perform(caller, step);
+    }
+
     fn finish(&mut self, caller: usize, outcome: &FinalFailure) {
-        self.callers[caller].check_outcome(self.now, outcome);
+        let closed = self.session.status() == Status::Closed;
+        self.callers[caller].check_outcome(self.now, closed, outcome);
         let end = match outcome {
-            FinalFailure::ServerError(_) => CallEnd::Answered,
+            FinalFailure::ServerError(_) => {
+                self.tally.note("call: an error of the server handed on");
+                CallEnd::Answered
+            }
             FinalFailure::Fault(fault) => CallEnd::Failed(fault.execution),
             FinalFailure::NotSent => CallEnd::Failed(Execution::NotExecuted),
         };
@@ -457,7 +511,9 @@ impl World {
         assert!(!matches!(call.stage, Stage::Done(_)), "call {caller} ended twice");
         // Time that the clock skipped does not count.
         assert!(now <= call.started_at + LIMITS.total + stopped, "call {caller} ended late");
-        let was_kind = call.started_at > kind_from + SETTLING_TIME && !ours;
+        // A refusal on a stream that is closed by then is not proof.
+        let excused = ours || call.is_unprobed;
+        let was_kind = call.started_at > kind_from + SETTLING_TIME && !excused;
         assert!(
             !was_kind || !matches!(end, CallEnd::Failed(_)),
             "call {caller} failed in a kind world: {end:?}"
@@ -481,7 +537,7 @@ impl World {
     pub(crate) fn compare_with_server(&self) {
         for (caller, call) in self.callers.iter().enumerate() {
             let runs = self.server.runs(caller);
-            assert!(runs <= 1 || call.harmless, "call {caller} was run {runs} times");
+            assert!(runs <= 1 || call.request.harmless, "call {caller} was run {runs} times");
             match call.stage {
                 Stage::Done(CallEnd::Failed(Execution::NotExecuted)) => {
                     assert_eq!(runs, 0, "call {caller} was run, and is said not to have been");

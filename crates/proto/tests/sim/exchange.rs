@@ -6,9 +6,11 @@ use bowline_proto::client::keepalive::Probe;
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::session::{Attempt, Event, NegotiationMessage, TransportKind};
 use bowline_proto::fault::{Cause, Exit, Fault, Misbehavior};
+use bowline_proto::wire::code;
 use fastrand::Rng;
 
-use crate::oracle::Author;
+use crate::caller::{PendingKind, RECONNECT_WAIT};
+use crate::oracle::{Author, Refusal};
 use crate::server::{ServerKind, error, json};
 use crate::world::{SimEvent, World};
 
@@ -34,15 +36,11 @@ pub(crate) enum RequestKind {
     Restore,
     /// A probe of the keepalive.
     Keepalive(Probe),
-    /// A probe of the session that refused a call.
-    CallProbe {
-        id: u64,
-        caller: usize,
-        probe: Probe,
-    },
+    /// The request of a caller, or one on its behalf.
     Call {
         id: u64,
         caller: usize,
+        kind: PendingKind,
     },
 }
 
@@ -194,7 +192,9 @@ impl World {
             self.set_author(id, Author::Server);
         }
         let Some(reply) = reply else { return };
-        let long = self.has_faults() && matches!(who, RequestKind::Call { .. }) && self.rng.u8(..12) == 0;
+        let long = self.has_faults()
+            && matches!(who, RequestKind::Call { kind: PendingKind::Call, .. })
+            && self.rng.u8(..12) == 0;
         let at = self.random_time(if long { 12_000 } else { 400 });
         self.schedule(at, SimEvent::Reply(id, reply));
     }
@@ -230,13 +230,20 @@ impl World {
             let cause = Cause::Status { code: 429, retry_after: Some(wait) };
             return Some(Reply::Fault(Fault::new(cause).with_body(b"slow down")));
         }
+        if transport == TransportKind::Http
+            && matches!(who, RequestKind::Negotiation(NegotiationMessage::Initialize(_)))
+            && let Some(refusal) = self.server.handshake_refusal(&mut self.rng)
+        {
+            self.tally.note("server: initialized already");
+            return Some(refusal);
+        }
         if let Some(session) = named
             && !self.server.touch_session(self.now, session, &mut self.rng)
         {
             let is_ping = matches!(
                 who,
                 RequestKind::Keepalive(Probe::Ping)
-                    | RequestKind::CallProbe { probe: Probe::Ping, .. }
+                    | RequestKind::Call { kind: PendingKind::Probe(Probe::Ping), .. }
                     | RequestKind::Negotiation(NegotiationMessage::Resume(_))
             );
             if self.server.answers_any_ping() && is_ping {
@@ -269,31 +276,51 @@ impl World {
                 }
                 Some(reply)
             }
-            RequestKind::Restore | RequestKind::Keepalive(_) | RequestKind::CallProbe { .. } => {
-                Some(Reply::Result(json("{}")))
+            RequestKind::Call { caller, kind: PendingKind::Call, .. } => {
+                Some(self.execute(id, *caller, attempt))
             }
-            // Now and then a tool with sessions of its own fails for one of them, before or after
-            // its work. Sometimes the sessions of the server are lost at the same time.
-            RequestKind::Call { caller, .. } if self.has_faults() && self.rng.u8(..20) == 0 => {
-                self.tally.note("server: a decoy");
-                self.set_author(id, Author::Tool);
-                if self.rng.bool() {
-                    self.server.record_run(*caller);
-                    self.tally.note("server: a decoy after the work");
-                }
-                if self.rng.u8(..4) == 0 {
-                    self.server.drop_sessions();
-                }
-                Some(decoy(&mut self.rng, transport))
-            }
-            RequestKind::Call { caller, .. } => {
-                self.server.record_run(*caller);
-                if self.server.fragile {
-                    self.server.drop_sessions();
-                }
+            RequestKind::Restore | RequestKind::Keepalive(_) | RequestKind::Call { .. } => {
                 Some(Reply::Result(json("{}")))
             }
         }
+    }
+
+    /// Lets the server execute the request of a caller.
+    fn execute(&mut self, id: u64, caller: usize, attempt: Attempt) -> Reply {
+        let request = self.callers[caller].request;
+        let (transport, modern) = (self.links[&attempt].transport, self.links[&attempt].modern);
+        let http = transport == TransportKind::Http;
+        let checks = http && modern && request.is_tool_call();
+        if checks && self.server.finds_headers_wrong(self.known_annotations) {
+            self.tally.note("server: the headers disagreed");
+            self.set_author(id, Author::HeaderCheck);
+            return error(Some(400), code::HEADER_MISMATCH, "Header mismatch", false);
+        }
+        let fails = self.has_faults() && self.rng.u8(..20) == 0;
+        if fails && request.harmless && !request.is_tool_call() {
+            self.tally.note("server: an error about what was requested");
+            self.server.record_run(caller);
+            return own_error(&mut self.rng, http);
+        }
+        // Now and then a tool with sessions of its own fails for one of them, before or after its
+        // work. Sometimes the sessions of the server are lost at the same time.
+        if fails {
+            self.tally.note("server: a decoy");
+            self.set_author(id, Author::Tool);
+            if self.rng.bool() {
+                self.server.record_run(caller);
+                self.tally.note("server: a decoy after the work");
+            }
+            if self.rng.u8(..4) == 0 {
+                self.server.drop_sessions();
+            }
+            return decoy(&mut self.rng, http, modern);
+        }
+        self.server.record_run(caller);
+        if self.server.fragile {
+            self.server.drop_sessions();
+        }
+        Reply::Result(json("{}"))
     }
 
     fn set_author(&mut self, id: u64, author: Author) {
@@ -313,7 +340,7 @@ impl World {
     pub(crate) fn drop_exchanges(&mut self, attempt: Attempt) {
         let transport = self.links[&attempt].transport;
         self.exchanges.retain(|_, exchange| {
-            let call = matches!(exchange.kind, RequestKind::Call { .. } | RequestKind::CallProbe { .. });
+            let call = matches!(exchange.kind, RequestKind::Call { .. });
             let own_end = match transport {
                 TransportKind::Pipe => false,
                 TransportKind::Http => call,
@@ -341,25 +368,51 @@ impl World {
             }
             RequestKind::Restore => self.handle_restore_reply(attempt, session, author, reply),
             RequestKind::Keepalive(probe) => self.handle_keepalive_reply(attempt, probe, reply),
-            RequestKind::CallProbe { id, caller, probe } => {
-                if self.calls.end(id).is_some() {
-                    self.handle_probe_reply(caller, attempt, probe, author, reply);
+            RequestKind::Call { id, caller, kind } => {
+                if self.calls.end(id).is_none() {
+                    return;
+                }
+                match kind {
+                    PendingKind::Call => {
+                        self.record_reply(caller, attempt, author, &reply);
+                        self.handle_call_reply(caller, attempt, reply);
+                    }
+                    PendingKind::Probe(probe) => {
+                        self.handle_probe_reply(caller, attempt, probe, author, reply);
+                    }
+                    PendingKind::Listing(listing) => {
+                        self.handle_listing_reply(caller, attempt, listing, &reply);
+                    }
                 }
             }
-            RequestKind::Call { id, caller } => {
-                if self.calls.end(id).is_some() {
-                    match (&reply, author) {
-                        (Reply::Result(_), _) => {}
-                        (Reply::Fault(fault), Author::Server) => {
-                            self.callers[caller].oracle.record_fault(fault);
-                        }
-                        _ => {
-                            let named = self.links[&attempt].session.is_some();
-                            self.callers[caller].oracle.record_refusal(author, named);
-                        }
-                    }
-                    self.handle_call_reply(caller, attempt, reply);
-                }
+        }
+    }
+
+    /// Tells the oracle of a call what the client sees of the reply.
+    fn record_reply(&mut self, caller: usize, attempt: Attempt, author: Author, reply: &Reply) {
+        let call = &mut self.callers[caller];
+        match (reply, author) {
+            (Reply::Result(_), _) => {}
+            (Reply::Fault(fault), Author::Server) => call.oracle.record_fault(fault),
+            _ => {
+                let wait = match reply {
+                    Reply::Fault(Fault { cause: Cause::Status { retry_after, .. }, .. }) => *retry_after,
+                    _ => None,
+                };
+                call.oracle.record_refusal(Refusal {
+                    author,
+                    reply: reply.clone(),
+                    names_session: self.links[&attempt].session.is_some(),
+                    is_plain: match author {
+                        Author::SessionCheck => self.server.speaks_plainly(),
+                        Author::NotFound | Author::Elsewhere => true,
+                        _ => false,
+                    },
+                    list: self.server.list,
+                    leaves_time: wait.is_some_and(|wait| {
+                        wait <= RECONNECT_WAIT && self.now + wait < call.retry.deadline()
+                    }),
+                });
             }
         }
     }
@@ -425,17 +478,33 @@ impl World {
 }
 
 /// An error of a tool about a session of its own. It never equals the server's own session errors.
-fn decoy(rng: &mut Rng, transport: TransportKind) -> Reply {
+fn decoy(rng: &mut Rng, http: bool, modern: bool) -> Reply {
     let words = ["Vendor session not found", "Session of the upstream API expired", "Session token expired"];
     let message = words[rng.usize(..3)];
-    match rng.u8(..6) {
-        0 if transport == TransportKind::Http => error(Some(400), -32000, message, false),
-        1 if transport == TransportKind::Http => error(Some(404), -32603, message, false),
-        2 if transport == TransportKind::Http => error(Some(500), -32603, message, false),
-        3 if transport == TransportKind::Http => {
+    match rng.u8(..7) {
+        0 if http => error(Some(400), -32000, message, false),
+        1 if http => error(Some(404), -32603, message, false),
+        2 if http => error(Some(500), -32603, message, false),
+        3 if http => {
             let cause = Cause::Status { code: [400, 500, 503][rng.usize(..3)], retry_after: None };
             Reply::Fault(Fault::new(cause).with_body(message.as_bytes()))
         }
+        // Reserved by 2026-07-28; to a tool behind an older session, or on a pipe, it is a number
+        // like any other.
+        4 if !(http && modern) => error(None, code::HEADER_MISMATCH, message, false),
         _ => error(None, -32000, message, false),
+    }
+}
+
+/// The error of a server that does not know what a list, a reading method or a request about a
+/// task names.
+fn own_error(rng: &mut Rng, http: bool) -> Reply {
+    match rng.u8(..6) {
+        0 if http => error(Some(404), -32602, "Unknown resource: file:///a", false),
+        1 if http => error(Some(404), -32603, "Resource not found", false),
+        2 if http => error(Some(400), -32602, "Invalid cursor", false),
+        3 => error(None, -32002, "Resource not found", false),
+        4 => error(None, -32602, "Task not found", false),
+        _ => error(None, -32601, "Method not found", false),
     }
 }

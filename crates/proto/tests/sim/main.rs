@@ -10,7 +10,9 @@
 //! - [`driver`]: performs the session's actions, as the real driver does
 //! - [`keepalive`]: sends the keepalive probes
 //! - [`caller`]: the callers, which perform the steps of their retries
-//! - [`oracle`]: the outcome that a caller must be told
+//! - [`requests`]: what callers request
+//! - [`listing`]: lists the tools for a call
+//! - [`oracle`]: how a call must end
 //! - [`invariants`]: checks of the session's actions
 //! - [`tally`]: counts of what happened
 //! - [`world`]: the clock, and the queue of events
@@ -23,7 +25,9 @@ mod exchange;
 mod halves;
 mod invariants;
 mod keepalive;
+mod listing;
 mod oracle;
+mod requests;
 mod server;
 mod tally;
 mod world;

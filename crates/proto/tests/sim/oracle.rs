@@ -1,12 +1,17 @@
-//! [`Oracle`]: the outcome that a caller must be told, computed from the truth and from what the
-//! client could see.
+//! [`Oracle`]: how a call must end, computed from the truth and from what the client could see.
 //!
 //! The oracle shares no code with the decision that it checks. It knows who wrote each refusal (the
 //! session check, a rate limit, a tool after its work), which the client does not; and it knows
 //! which probes were refused by the same author, which the client can see.
+//!
+//! A refusal is handed on only as an answer: of a tool, of a server at work, or of a session that
+//! answered a probe afterwards. Any other failed call was sent again, or the rule of evidence
+//! forbids that, or its time or our side ended it.
 
 use std::time::Instant;
 
+use bowline_proto::client::keepalive::Probe;
+use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::retry::FinalFailure;
 use bowline_proto::fault::{Cause, Execution, Fault};
 
@@ -32,38 +37,91 @@ pub(crate) enum Author {
     Authentication,
     /// The session check, with a status that causes no probe.
     Status,
+    /// The check of a modern server that the headers agree with the body.
+    HeaderCheck,
     /// A tool with sessions of its own.
     Tool,
 }
 
 /// What the client could see of one sending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum SendEvidence {
     /// Nothing yet, or nothing that proves anything.
     Opaque,
     /// No byte of it was sent, or the connection was refused.
     Unwritten,
-    /// It was refused. `confirmed` says whether a probe was refused by the same author.
-    Refused { author: Author, confirmed: bool },
+    /// It was refused. `believed`: without a probe, as the first 404 is.
+    Refused { refusal: Refusal, believed: bool, probes: Vec<(Probe, ProbeFinding)> },
 }
 
-#[derive(Debug, Default)]
+/// The refusal of a request.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) author: Author,
+    pub(crate) reply: Reply,
+    /// Whether the request named a session.
+    pub(crate) names_session: bool,
+    /// Whether it speaks so plainly of the session that an answered `ping` does not settle it.
+    pub(crate) is_plain: bool,
+    /// The method of the list that the server offers.
+    pub(crate) list: Option<&'static str>,
+    /// Whether the wait that a rate limit asks for fits into the time of the call.
+    pub(crate) leaves_time: bool,
+}
+
+/// What the reply to a probe shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProbeFinding {
+    /// The session answered.
+    Answered,
+    /// The author of the refusal refused the probe as well.
+    SameRefusal,
+    /// The probe was refused differently, or by somebody else, or not answered.
+    Nothing,
+}
+
+/// What the rule of evidence concludes from one sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conclusion {
+    NotExecuted,
+    /// The reply is the answer to the request.
+    Answer,
+    /// Nothing is proved.
+    Nothing,
+    /// A probe that was not sent would settle it.
+    NeedsProbe,
+}
+
+#[derive(Debug)]
 pub(crate) struct Oracle {
     sendings: Vec<SendEvidence>,
+    /// Whether the client knows the request as harmless. `None`: it has not asked yet.
+    known_harmless: Option<bool>,
     /// Whether a 404 was believed.
     not_found: bool,
+    /// Whether the annotations of the tool were fetched again.
+    refetched: bool,
     /// Whether there was no link in time.
-    pub(crate) no_link: bool,
+    no_link: bool,
 }
 
 impl Oracle {
-    pub(crate) fn record_sending(&mut self) {
-        self.sendings.push(SendEvidence::Opaque);
-        self.no_link = false;
+    pub(crate) fn new(known_harmless: Option<bool>) -> Self {
+        Self { sendings: Vec::new(), known_harmless, not_found: false, refetched: false, no_link: false }
     }
 
-    fn set_last(&mut self, what: SendEvidence) {
-        *self.sendings.last_mut().expect("it was sent") = what;
+    /// Records a sending, and checks that the rule of evidence allows one more.
+    pub(crate) fn record_sending(&mut self) {
+        if let Some(last) = self.sendings.last() {
+            let allowed = match last.conclusion() {
+                Conclusion::NotExecuted => true,
+                Conclusion::Nothing | Conclusion::NeedsProbe => self.known_harmless == Some(true),
+                Conclusion::Answer => self.known_harmless == Some(true) && last.is_outage(),
+            };
+            assert!(allowed, "sent again without proof: {self:?}");
+        }
+        self.sendings.push(SendEvidence::Opaque);
+        self.no_link = false;
     }
 
     /// Records that the link or the time ended before a reply.
@@ -71,12 +129,12 @@ impl Oracle {
         self.set_last(if written { SendEvidence::Opaque } else { SendEvidence::Unwritten });
     }
 
-    /// Records a refusal. `named` says whether the request named a session.
-    pub(crate) fn record_refusal(&mut self, author: Author, named: bool) {
-        let not_found = matches!(author, Author::NotFound | Author::Elsewhere) && named;
+    pub(crate) fn record_refusal(&mut self, refusal: Refusal) {
+        let not_found =
+            matches!(refusal.author, Author::NotFound | Author::Elsewhere) && refusal.names_session;
         let believed = not_found && !self.not_found;
         self.not_found |= not_found;
-        self.set_last(SendEvidence::Refused { author, confirmed: believed });
+        self.set_last(SendEvidence::Refused { refusal, believed, probes: Vec::new() });
     }
 
     /// Records a fault of the connection.
@@ -85,17 +143,39 @@ impl Oracle {
         self.record_silence(!unwritten);
     }
 
-    /// Records that a probe for the last sending was refused by this author.
-    pub(crate) fn record_probe(&mut self, by: Author) {
-        if let Some(SendEvidence::Refused { author, confirmed }) = self.sendings.last_mut() {
-            let repeats =
-                matches!(by, Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere);
-            *confirmed |= *author == by && repeats;
-        }
+    /// Records the reply to a probe after the last sending, and its author.
+    pub(crate) fn record_probe(&mut self, probe: Probe, by: Author, reply: &Reply) {
+        let Some(SendEvidence::Refused { refusal, probes, .. }) = self.sendings.last_mut() else { return };
+        let repeats =
+            matches!(by, Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere);
+        let finding = match reply {
+            Reply::Result(_) => ProbeFinding::Answered,
+            // To the client this is an error like any other.
+            _ if by == Author::Status => ProbeFinding::Answered,
+            _ if repeats && refusal.author == by => ProbeFinding::SameRefusal,
+            _ => ProbeFinding::Nothing,
+        };
+        probes.push((probe, finding));
     }
 
-    fn expected_outcome(&self) -> Execution {
-        if self.sendings.iter().all(|sending| sending.is_proved()) {
+    pub(crate) fn record_known_harmless(&mut self, harmless: bool) {
+        self.known_harmless = Some(harmless);
+    }
+
+    pub(crate) fn record_refetch(&mut self) {
+        self.refetched = true;
+    }
+
+    pub(crate) fn record_missing_link(&mut self) {
+        self.no_link = true;
+    }
+
+    fn set_last(&mut self, what: SendEvidence) {
+        *self.sendings.last_mut().expect("it was sent") = what;
+    }
+
+    fn expected_label(&self) -> Execution {
+        if self.sendings.iter().all(|sending| sending.conclusion() == Conclusion::NotExecuted) {
             Execution::NotExecuted
         } else {
             Execution::Unknown
@@ -104,32 +184,128 @@ impl Oracle {
 }
 
 impl SendEvidence {
-    /// Whether the client could see that the request was not executed.
-    fn is_proved(self) -> bool {
-        match self {
-            Self::Opaque => false,
-            Self::Unwritten => true,
-            Self::Refused { author, confirmed } => match author {
-                Author::Authentication => true,
-                Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere => confirmed,
-                Author::Server | Author::VagueSessionCheck | Author::Status | Author::Tool => false,
+    fn conclusion(&self) -> Conclusion {
+        let (refusal, believed, probes) = match self {
+            Self::Opaque => return Conclusion::Nothing,
+            Self::Unwritten => return Conclusion::NotExecuted,
+            Self::Refused { refusal, believed, probes } => (refusal, *believed, probes),
+        };
+        if believed
+            || matches!(refusal.author, Author::Authentication | Author::HeaderCheck)
+            || probes.iter().any(|(_, finding)| *finding == ProbeFinding::SameRefusal)
+        {
+            return Conclusion::NotExecuted;
+        }
+        match probes.last() {
+            // Some servers check sessions everywhere but in `ping`.
+            Some((Probe::Ping, ProbeFinding::Answered)) if refusal.is_plain && refusal.list.is_some() => {
+                Conclusion::NeedsProbe
+            }
+            Some((_, ProbeFinding::Answered)) => Conclusion::Answer,
+            Some(_) => Conclusion::Nothing,
+            None => match refusal.author {
+                Author::Server | Author::Status | Author::Tool => Conclusion::Answer,
+                // Without a session there is none to lose.
+                Author::NotFound | Author::Elsewhere if !refusal.names_session => Conclusion::Answer,
+                // Said again, it would prove nothing.
+                Author::VagueSessionCheck => Conclusion::Nothing,
+                _ => Conclusion::NeedsProbe,
             },
+        }
+    }
+
+    /// Whether the refusal may be that of a proxy, although the session is alive.
+    fn is_outage(&self) -> bool {
+        matches!(self, Self::Refused { refusal: Refusal { reply: Reply::Fault(fault), .. }, .. } if fault.is_outage())
+    }
+
+    fn author(&self) -> Author {
+        match self {
+            Self::Refused { refusal, .. } => refusal.author,
+            Self::Opaque | Self::Unwritten => Author::Server,
+        }
+    }
+
+    /// The error with which the server answered.
+    fn reply(&self) -> Option<&Reply> {
+        match self {
+            Self::Refused { refusal, .. } => Some(&refusal.reply),
+            Self::Opaque | Self::Unwritten => None,
         }
     }
 }
 
 impl Caller {
-    /// Checks that the outcome is exact, and that the request was retried if the rule of evidence
-    /// allows it.
-    pub(crate) fn check_outcome(&self, now: Instant, outcome: &FinalFailure) {
-        let FinalFailure::Fault(fault) = outcome else { return };
-        let label = self.oracle.expected_outcome();
-        assert_eq!(fault.execution, label, "a wrong label: {fault}, {:?}", self.oracle);
-        let may_go_again =
-            self.oracle.sendings.last().is_none_or(|sending| sending.is_proved()) || self.harmless;
-        let in_time = !self.oracle.no_link && now < self.retry.deadline();
-        // A fault that is not an outage is an answer, and a server that is not affine is given up.
-        let lost = fault.is_outage() && fault.cause != Cause::NotAffine;
-        assert!(!(lost && in_time && may_go_again), "given up too soon: {fault}, {:?}", self.oracle);
+    /// Checks that the outcome is exact, and that the request was sent again if the rule of
+    /// evidence allows it. `closed`: our side ended the call.
+    pub(crate) fn check_outcome(&self, now: Instant, closed: bool, outcome: &FinalFailure) {
+        let oracle = &self.oracle;
+        let last = oracle.sendings.last();
+        match outcome {
+            FinalFailure::ServerError(error) => {
+                let last = last.expect("it was sent");
+                assert!(
+                    matches!(last.reply(), Some(Reply::Error { error: said, .. }) if said == error),
+                    "not what the server said: {error:?}, {oracle:?}"
+                );
+                let proved = last.conclusion() == Conclusion::NotExecuted;
+                assert!(
+                    !proved || last.author() == Author::HeaderCheck,
+                    "a refusal in place of an answer: {oracle:?}"
+                );
+            }
+            FinalFailure::Fault(fault) => {
+                let label = oracle.expected_label();
+                assert_eq!(fault.execution, label, "a wrong label: {fault}, {oracle:?}");
+                let changed = last.is_some_and(|last| {
+                    last.conclusion() == Conclusion::Answer
+                        && matches!(last.reply(), Some(Reply::Error { .. }))
+                });
+                assert!(!changed, "an answer became a failure: {fault}, {oracle:?}");
+            }
+            FinalFailure::NotSent => {
+                assert!(self.request.pinned, "given up before it was sent: {oracle:?}");
+                assert_eq!(oracle.expected_label(), Execution::NotExecuted, "{oracle:?}");
+            }
+        }
+        let in_time = !closed && !oracle.no_link && now < self.retry.deadline();
+        assert!(!in_time || self.may_end_with(outcome), "given up too soon: {outcome:?}, {oracle:?}");
+    }
+
+    /// Whether the rule of evidence allows this end while there are time and links.
+    fn may_end_with(&self, outcome: &FinalFailure) -> bool {
+        let pinned = self.request.pinned;
+        let Some(last) = self.oracle.sendings.last() else { return pinned };
+        let harmless = self.oracle.known_harmless.unwrap_or(self.request.harmless);
+        match outcome {
+            // The limit of the call itself.
+            FinalFailure::Fault(Fault { cause: Cause::Timeout(_), .. }) => return true,
+            // A server that loses session after session is given up.
+            FinalFailure::Fault(Fault { cause: Cause::NotAffine, .. }) => return true,
+            // The link was replaced during a wait.
+            FinalFailure::Fault(Fault { cause: Cause::SessionLost, .. }) | FinalFailure::NotSent
+                if pinned =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+        let limit = match last {
+            SendEvidence::Refused { refusal, .. } if refusal.author == Author::Limit => Some(refusal),
+            _ => None,
+        };
+        match (last.conclusion(), limit) {
+            (_, Some(limit)) if !limit.leaves_time => true,
+            (Conclusion::NotExecuted, Some(_)) => false,
+            // Credentials may be impossible to obtain, and new annotations may be as wrong.
+            (Conclusion::NotExecuted, None) => match last.author() {
+                Author::Authentication => true,
+                Author::HeaderCheck => self.oracle.refetched,
+                _ => pinned,
+            },
+            (Conclusion::Answer, _) => !(harmless && last.is_outage()),
+            (Conclusion::Nothing, _) => !harmless || pinned,
+            (Conclusion::NeedsProbe, _) => false,
+        }
     }
 }

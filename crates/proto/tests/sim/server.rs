@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::session::NegotiationMessage;
-use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::wire::{Json, RpcError};
 use fastrand::Rng;
 
@@ -62,6 +62,10 @@ pub(crate) struct Server {
     pub(crate) list: Option<&'static str>,
     /// Whether it checks the session of a `ping`, as of every other method.
     pub(crate) checks_ping: bool,
+    /// Whether it has one session for all clients, and refuses `initialize` as long as that is open.
+    pub(crate) has_single_session: bool,
+    /// The version of the annotations of its tools.
+    pub(crate) annotations: u32,
     /// The end of a rate limit.
     pub(crate) limited_until: Option<Instant>,
     /// The known sessions, with the time of their last use.
@@ -94,6 +98,8 @@ impl Server {
             list,
             // Without a list, a client could not notice the loss if `ping` were not checked.
             checks_ping: list.is_none() || rng.u8(..4) > 0,
+            has_single_session: rng.u8(..10) == 0,
+            annotations: 0,
             limited_until: None,
             sessions: BTreeMap::new(),
             opened: 0,
@@ -110,6 +116,7 @@ impl Server {
         self.down = false;
         self.misplaced = false;
         self.checks_ping = true;
+        self.has_single_session = false;
         self.wording = 0;
     }
 
@@ -162,6 +169,22 @@ impl Server {
         !self.checks_ping || self.wording == 12
     }
 
+    /// The refusal of `initialize`, if its only session is open.
+    pub(crate) fn handshake_refusal(&self, rng: &mut Rng) -> Option<Reply> {
+        if !self.has_single_session || self.sessions.is_empty() {
+            return None;
+        }
+        let status = [None, Some(400), Some(404)][rng.usize(..3)];
+        Some(error(status, -32600, "Invalid Request: Server already initialized", false))
+    }
+
+    /// Whether the headers of a tool call are wrong, for a client that knows this version of the
+    /// annotations. A server that offers no list of tools has none that could be annotated.
+    pub(crate) fn finds_headers_wrong(&self, known_annotations: u32) -> bool {
+        let is_modern = matches!(self.kind, ServerKind::Modern | ServerKind::Dual);
+        is_modern && self.list.is_some() && known_annotations != self.annotations
+    }
+
     /// The remaining time of the rate limit.
     pub(crate) fn limit(&self, now: Instant) -> Option<Duration> {
         self.limited_until.filter(|until| *until > now).map(|until| until.duration_since(now))
@@ -179,7 +202,13 @@ impl Server {
 
     /// Whether its reply to an unknown session does not show that the session is lost.
     pub(crate) fn has_vague_wording(&self) -> bool {
-        (9..12).contains(&self.wording)
+        (9..12).contains(&self.wording) || (!self.speaks_plainly() && self.answers_any_ping())
+    }
+
+    /// Whether its reply to an unknown session names the session, so that a client that is answered
+    /// a `ping` nevertheless has a reason to ask for a list.
+    pub(crate) fn speaks_plainly(&self) -> bool {
+        !matches!(self.wording, 9..12 | 20)
     }
 
     /// The reply to a request with an unknown session, in the variants that were seen in practice.
@@ -216,12 +245,20 @@ impl Server {
                 Reply::Fault(Fault::new(cause).with_body(b"Unauthorized: Session not found").not_executed())
             }
             // With a success status: only a probe can tell whether it is the session or the tool.
+            19 => error(None, -32600, "missing or invalid Mcp-Session-Id", false),
+            20 => error(None, -32600, "Invalid Request", true),
+            // A success without a JSON-RPC message.
+            21 => {
+                let fault = Fault::protocol(Misbehavior::NoAnswer);
+                Reply::Fault(fault.with_body(br#"{"error":"Session not found"}"#))
+            }
+            22 => error(None, -32002, "No active session", false),
             _ => error(None, -32001, "Session not found", true),
         }
     }
 }
 
-const WORDING_COUNT: usize = 20;
+const WORDING_COUNT: usize = 24;
 
 impl ServerKind {
     pub(crate) fn random(rng: &mut Rng, piped: bool) -> Self {

@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
     pub(crate) calls: Calls<PendingCall>,
     pub(crate) callers: Vec<Caller>,
+    /// The version of the annotations that the client knows.
+    pub(crate) known_annotations: u32,
     /// Callers that wait for a link.
     pub(crate) waiting: Vec<usize>,
     /// The last status that those callers have seen.
@@ -82,6 +84,8 @@ pub(crate) enum SimEvent {
     Interrupt(u64, Fault),
     /// This number of calls begin.
     Calls(usize),
+    /// The next page of a list is requested.
+    LaterPage(usize),
     Progress(u64),
     Leave(usize),
     StopWaiting(usize),
@@ -98,6 +102,8 @@ pub(crate) enum SimEvent {
     Crash,
     Return,
     Forget,
+    /// The annotations of the server's tools change.
+    Annotate,
     WantsLogin(bool),
     Misplaced(bool),
     Wake,
@@ -166,6 +172,7 @@ impl World {
             exchanges: BTreeMap::new(),
             calls: Calls::default(),
             callers: Vec::new(),
+            known_annotations: 0,
             waiting: Vec::new(),
             last_seen_status: None,
             queue: BTreeMap::new(),
@@ -218,6 +225,10 @@ impl World {
             let at = self.start + unkind(&mut self.rng);
             self.schedule(at, SimEvent::Wake);
         }
+        for _ in 0..self.rng.u8(..4) {
+            let at = self.start + unkind(&mut self.rng);
+            self.schedule(at, SimEvent::Annotate);
+        }
         if self.rng.u8(..8) == 0 {
             let at = self.start + unkind(&mut self.rng);
             let longest = [100, 5_000, 60_000][self.rng.usize(..3)];
@@ -239,7 +250,6 @@ impl World {
         }
         self.schedule(self.start + FAULTS_UNTIL, SimEvent::FaultsEnd);
         let healed = self.start + FAULTS_UNTIL + RECOVERY_LIMIT;
-        self.schedule(healed, SimEvent::CheckRecovered);
         for late in [0, 12, 24] {
             self.schedule(healed + Duration::from_secs(late), SimEvent::Calls(2));
         }
@@ -302,6 +312,7 @@ impl World {
             SimEvent::Reply(id, reply) => self.deliver_reply(id, reply),
             SimEvent::Interrupt(id, fault) => self.interrupt(id, fault),
             SimEvent::Calls(many) => (0..many).for_each(|_| self.begin_call()),
+            SimEvent::LaterPage(list) => self.request_later_page(list),
             SimEvent::Progress(id) => {
                 self.calls.record_activity(self.now, id);
             }
@@ -320,6 +331,7 @@ impl World {
             SimEvent::Crash => {}
             SimEvent::Return => self.server.down = false,
             SimEvent::Forget => self.server.drop_sessions(),
+            SimEvent::Annotate => self.server.annotations += 1,
             SimEvent::WantsLogin(wants) => self.server.wants_login = wants,
             SimEvent::Misplaced(misplaced) => self.server.misplaced = misplaced,
             SimEvent::Wake => {
@@ -328,11 +340,14 @@ impl World {
             }
             SimEvent::Stale(attempt) => self.deliver_stale_events(attempt),
             SimEvent::FaultsEnd => {
+                // Later than planned if the clock stepped.
+                self.schedule(self.now + RECOVERY_LIMIT, SimEvent::CheckRecovered);
                 self.server.down = false;
                 self.server.wants_login = false;
                 self.server.misplaced = false;
                 self.server.affinity = Affinity::Always;
                 self.server.fragile = false;
+                self.server.has_single_session = false;
                 self.server.limited_until = None;
                 if self.server.kind == ServerKind::Dead {
                     self.server.kind = ServerKind::Legacy;

@@ -123,6 +123,10 @@ pub(super) fn weigh_probe_reply(
     if is_same_refusal(refusal, answer) {
         return ProbeConclusion::SameRefusal;
     }
+    // A rate limit refuses a probe before anything looks at its session.
+    if is_rate_limited(answer.reply) {
+        return ProbeConclusion::Session(SessionLiveness::Unanswered);
+    }
     let plainly = matches!(refusal.wording, LossWording::Plain | LossWording::Handshake);
     ProbeConclusion::Session(assess_session(answer.probe, answer.verdict, answer.reply, list, plainly))
 }
@@ -139,6 +143,14 @@ fn is_same_refusal(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
         _ => true,
     };
     can_prove && !is_body_cut(refusal.reply) && first == second
+}
+
+fn is_rate_limited(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error { status, .. } => *status == Some(429),
+        Reply::Fault(fault) => matches!(fault.cause, Cause::Status { code: 429, .. }),
+        Reply::Result(_) | Reply::Accepted | Reply::Silence => false,
+    }
 }
 
 /// Whether only the beginning of the body is known, so two bodies that begin alike may end

@@ -268,6 +268,22 @@ fn a_probe_that_is_not_answered_proves_nothing() {
     }
 }
 
+/// A rate limit refuses a probe before its session is looked up, so it is no sign of life.
+#[test]
+fn rate_limit_does_not_answer_for_the_session() {
+    let gate = || error_reply(400, -32000, "No valid session ID provided");
+    for limited in [text_reply(429, "slow down"), error_reply(429, -32000, "slow down")] {
+        let mut play = Scenario::with_harmless(Some(true));
+        assert_eq!(play.fail(gate()), Step::Probe(PING));
+        let step = play.answer_probe(PING, limited.clone());
+        assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)), "{limited:?}");
+        assert_eq!(play.retry.poll_report(), None);
+        let mut play = Scenario::new();
+        play.fail(gate());
+        assert_server_error(&play.answer_probe(PING, limited), "No valid session ID provided");
+    }
+}
+
 /// The report of a lost link says why: by its own fault, or by a probe that got no answer.
 #[test]
 fn unanswered_probe_says_why_the_link_is_lost() {
@@ -317,13 +333,14 @@ fn a_lost_link_is_proof_only_where_nothing_left() {
     assert_eq!(play.retry.poll_report(), None);
 }
 
+fn busy(seconds: u64) -> Reply {
+    let retry_after = Some(Duration::from_secs(seconds));
+    Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).with_body(b"slow down"))
+}
+
 /// A rate limit refuses the probe too. A tool that was limited elsewhere has run.
 #[test]
 fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
-    let busy = |seconds| {
-        let retry_after = Some(Duration::from_secs(seconds));
-        Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).with_body(b"slow down"))
-    };
     let mut play = Scenario::new();
     assert_eq!(play.fail(busy(2)), Step::Probe(PING));
     let until = play.now + Duration::from_secs(2);
@@ -338,6 +355,35 @@ fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     assert_eq!(final_fault(&play.fail(busy(11))).1, Execution::Unknown);
     let mut play = Scenario::with_harmless(Some(true));
     assert_eq!(play.fail(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
+}
+
+/// If the probe proves nothing, a tool that turns out to be harmless waits for as long as it was told.
+#[test]
+fn busy_server_is_waited_for_once_a_tool_is_known_as_harmless() {
+    let unknown =
+        (Cause::Status { code: 429, retry_after: Some(Duration::from_secs(2)) }, Execution::Unknown);
+    for answer in [cut_reply(), text_reply(404, "Session not found")] {
+        let play_until_asked = || {
+            let mut play = Scenario::with_harmless(None);
+            assert_eq!(play.fail(busy(2)), Step::Probe(PING));
+            assert_eq!(play.answer_probe(PING, answer.clone()), Step::CheckHarmless);
+            play
+        };
+        let mut play = play_until_asked();
+        let until = play.now + Duration::from_secs(2);
+        assert_eq!(play.retry.handle_harmless(play.now, true), Step::Wait(until));
+        play.now = until;
+        assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
+        let mut play = play_until_asked();
+        assert_eq!(final_fault(&play.retry.handle_harmless(play.now, false)), unknown);
+    }
+    // A session that answers the probe makes it the answer of the tool.
+    let mut play = Scenario::with_harmless(None);
+    play.fail(busy(2));
+    assert_eq!(final_fault(&play.answer_probe(PING, result())), unknown);
+    let mut play = Scenario::new();
+    play.fail(busy(2));
+    assert_eq!(final_fault(&play.answer_probe(PING, cut_reply())), unknown);
 }
 
 /// A 429 without `Retry-After` is waited for by harmless requests only.
