@@ -15,6 +15,7 @@ mod views;
 pub(crate) use auth::own_auth_key;
 pub(crate) use fields::Fields;
 pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
+pub(crate) use host::choose_server_names;
 pub use host_auth::split_plain_command;
 pub(crate) use native::{ServerList, UndecodedTable, decode_table};
 pub(crate) use views::{ToolLists, ViewEntry, ViewList};

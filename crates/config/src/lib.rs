@@ -77,6 +77,8 @@
 //! `resolve` (placeholders, checks, defaults) → [`Server`]. Every problem is collected on the way:
 //! [`Errors`] holds all of them, not only the first.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,
     allow(
@@ -125,6 +127,8 @@ mod serve;
 mod server;
 mod server_builder;
 #[cfg(feature = "files")]
+mod server_name;
+#[cfg(feature = "files")]
 mod source;
 mod store;
 #[cfg(feature = "files")]
@@ -165,6 +169,8 @@ pub use secret::Secret;
 pub use serve::{OAuthResource, ServeLimits, ServeRate, ServeSettings};
 pub use server::{Http, Protocol, Server, Share, Timeouts, Tls, Transport};
 pub use server_builder::{HttpServer, IntoServer, StdioServer};
+#[cfg(feature = "files")]
+pub use server_name::{numbered_server_names, valid_server_name};
 #[cfg(feature = "files")]
 pub use source::{FileFormat, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};

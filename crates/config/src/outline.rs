@@ -16,7 +16,7 @@ use crate::dialect;
 use crate::placeholder::{Reference, find_references};
 use crate::problem::Problem;
 use crate::report::{Location, Report};
-use crate::source::Source;
+use crate::source::{FileFormat, Source};
 use crate::tree::{self, Key, Node, Value};
 
 /// What a configuration would do, found without doing any of it.
@@ -44,7 +44,7 @@ pub struct Outline {
 /// One server, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOutline {
-    /// Its name, which is a valid server name.
+    /// The name under which it is used, which is a valid server name.
     pub name: String,
     /// `command`, if that is a string.
     pub command: Option<String>,
@@ -90,7 +90,7 @@ pub fn outline(source: &Source) -> Outline {
     let mut report = Report::new(source);
     let mut walker = Walker { meanings: EntryMeanings::read(source), outline: Outline::default() };
     if let Some(root) = tree::read(source, &mut report) {
-        walker.outline.servers = list_servers(&root.value);
+        walker.outline.servers = list_servers(&root.value, source.format);
         walker.walk(&root.value, &Location::root(), Keys::Settings);
     }
     let (problems, _) = report.finish();
@@ -231,19 +231,24 @@ enum Keys {
     Names,
 }
 
-/// Lists the servers by name. A host's file has them under another key, or under both.
-fn list_servers(root: &Value) -> Vec<ServerOutline> {
+/// Lists the servers by the names under which they are used. A host's file has them under another key, or under
+/// both.
+fn list_servers(root: &Value, format: FileFormat) -> Vec<ServerOutline> {
+    let names = match format {
+        FileFormat::Toml => None,
+        FileFormat::Json => Some(dialect::choose_server_names(entries(root))),
+    };
+    let used_name = |key: &Key| names.as_ref().map_or(key.name.clone(), |names| names.used_name(&key.name));
     let tables = entries(root).iter().filter(|(key, _)| SERVER_TABLES.contains(&key.name.as_str()));
     let all = tables.flat_map(|(_, node)| entries(&node.value));
-    let named = all.filter(|(key, _)| check::name(&key.name).is_ok());
-    named
-        .map(|(key, node)| {
-            let fields = entries(&node.value);
-            let text = |name: &&str| field(fields, name).and_then(string);
-            let (command, url) = (text(&"command"), SERVER_URL_KEYS.iter().find_map(text));
-            ServerOutline { name: key.name.clone(), command, url }
-        })
-        .collect()
+    let used = all.map(|(key, node)| (used_name(key), node)).filter(|(name, _)| check::name(name).is_ok());
+    used.map(|(name, node)| {
+        let fields = entries(&node.value);
+        let text = |name: &&str| field(fields, name).and_then(string);
+        let (command, url) = (text(&"command"), SERVER_URL_KEYS.iter().find_map(text));
+        ServerOutline { name, command, url }
+    })
+    .collect()
 }
 
 /// Returns the program of a table that has a `command`, as it is written. Such a table may be one that

@@ -97,7 +97,7 @@ impl<'a> Filler<'a> {
         // The body is not shown: it may be a default, and that may be a secret.
         if !is_variable_name(name) {
             let message =
-                "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
+                "a placeholder that is not one of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
             return Err(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL_HINT));
         }
         if default.is_some_and(|default| PlaceholderStart::find(default).is_some()) {

@@ -60,6 +60,8 @@ pub enum ProblemKind {
     Ignored,
     /// Only in notes: something that was read in the likeliest way, and may have another meaning.
     Doubtful,
+    /// Only in notes: a server of a host whose name no server here can have, and which is used under another.
+    Renamed,
 }
 
 #[cfg(feature = "files")]

@@ -25,6 +25,15 @@ pub struct OAuthResource {
     pub view_scopes: Vec<(String, String)>,
 }
 
+impl OAuthResource {
+    /// Creates a resource whose tokens need no scopes and open every view; set the fields where they do
+    /// not.
+    pub fn new(resource: impl Into<String>, issuers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let issuers = issuers.into_iter().map(Into::into).collect();
+        Self { resource: resource.into(), issuers, scopes: Vec::new(), view_scopes: Vec::new() }
+    }
+}
+
 /// What one host of a gateway may use. All hosts with one token together may use a few times as much.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]

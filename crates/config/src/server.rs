@@ -308,7 +308,7 @@ impl Server {
     }
 
     /// Sets how long a call may be silent (default 60 s). Raises the cap of
-    /// [`Server::with_timeout`] where that is lower.
+    /// [`Server::with_timeout`] where that is lower. Configuration files call this `timeout`, as hosts do.
     #[must_use]
     pub fn with_idle_timeout(mut self, idle: Duration) -> Self {
         self.timeouts.idle = idle;
@@ -317,7 +317,8 @@ impl Server {
     }
 
     /// Sets how long a call may take in all (default 600 s). Lowers the time of
-    /// [`Server::with_idle_timeout`] where that is higher.
+    /// [`Server::with_idle_timeout`] where that is higher. Configuration files call this `max_timeout`;
+    /// their `timeout` is the idle limit.
     #[must_use]
     pub fn with_timeout(mut self, total: Duration) -> Self {
         self.timeouts.total = total;

@@ -167,12 +167,14 @@ macro_rules! common_settings {
                 self.server
             }
 
-            /// Sets how long a call may be silent; see [`Server::with_idle_timeout`].
+            /// Sets how long a call may be silent, which configuration files call `timeout`; see
+            /// [`Server::with_idle_timeout`].
             pub fn idle_timeout(self, call: Duration) -> Self {
                 self.change(|server| Ok(server.with_idle_timeout(call)))
             }
 
-            /// Sets how long a call may take in all; see [`Server::with_timeout`].
+            /// Sets how long a call may take in all, which configuration files call `max_timeout`; see
+            /// [`Server::with_timeout`].
             pub fn timeout(self, max: Duration) -> Self {
                 self.change(|server| Ok(server.with_timeout(max)))
             }

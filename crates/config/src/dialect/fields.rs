@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::ServerEntry;
+use crate::check::InvalidValue;
 use crate::duration::{self, Unit, ZeroMeaning};
 use crate::keys::{
     Boolean, Choice, Count, KeyTable, Port, Scopes, StringMap, Strings, Text, Timeout, ValueKind as _,
@@ -241,15 +242,20 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// Reads the entries of the table of servers.
-    pub(crate) fn entries(&mut self, node: Node, place: &Location) -> Vec<ServerEntry> {
+    /// Reads the entries of the table of servers. `used_name` says under which name a server is used.
+    pub(crate) fn entries(
+        &mut self,
+        node: Node,
+        place: &Location,
+        used_name: &dyn Fn(&str) -> String,
+    ) -> Vec<ServerEntry> {
         let Value::Table(fields) = node.value else {
             self.report_wrong_type(place, "a table of servers", &node.value);
             return Vec::new();
         };
         let (fields, repeated) = split_duplicates(fields);
         for key in repeated {
-            self.report.enter_server(&key.name);
+            self.report.enter_server(&used_name(&key.name));
             self.report_duplicate(&key, place);
             self.report.leave_server();
         }
@@ -257,9 +263,19 @@ impl Fields<'_, '_> {
         for (key, node) in fields {
             let place = place.join(&key.name, key.offset);
             match node.value {
-                Value::Table(fields) => entries.push(ServerEntry { name: key.name, place, fields }),
+                Value::Table(fields) => {
+                    let name = used_name(&key.name);
+                    if name != key.name {
+                        let finding = Finding::new(ProblemKind::Renamed, format!("used as `{name}`"))
+                            .hint(InvalidValue::Name.to_string());
+                        self.report.enter_server(&name);
+                        self.report.note(&place, finding);
+                        self.report.leave_server();
+                    }
+                    entries.push(ServerEntry { name, place, fields });
+                }
                 other => {
-                    self.report.enter_server(&key.name);
+                    self.report.enter_server(&used_name(&key.name));
                     self.report_wrong_type(&place, "a table with `command` or `url`", &other);
                     self.report.leave_server();
                 }

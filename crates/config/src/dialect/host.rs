@@ -9,6 +9,7 @@ use crate::keys::KeyTable as _;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer, RawTransport};
 use crate::report::{Finding, LocatedValue, Location, Report};
+use crate::server_name::ServerNames;
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
@@ -22,16 +23,19 @@ pub(super) fn read_servers(root: Node, report: &mut Report<'_>) -> Vec<ServerEnt
         read.report.error(&Location::new(root.offset, ""), finding);
         return Vec::new();
     };
+    let names = choose_server_names(&fields);
     let mut found = false;
     let mut entries: Vec<ServerEntry> = Vec::new();
     let mut others = Vec::new();
     for (key, node) in read.unique(fields, &top) {
         if !SERVER_TABLES.contains(&key.name.as_str()) {
-            others.push(key.name);
+            let is_server = is_server(&node.value) && check::name(&key.name).is_ok();
+            others.push((key.name, is_server));
             continue;
         }
         found = true;
-        for entry in read.entries(node, &top.join(&key.name, key.offset)) {
+        let place = top.join(&key.name, key.offset);
+        for entry in read.entries(node, &place, &|written| names.used_name(written)) {
             if entries.iter().any(|other| other.name == entry.name) {
                 let message = "given in both `mcpServers` and `servers`";
                 let finding = Finding::new(ProblemKind::DuplicateKey, message);
@@ -46,10 +50,15 @@ pub(super) fn read_servers(root: Node, report: &mut Report<'_>) -> Vec<ServerEnt
     // The other keys of such a file are the host's settings and not ours to judge, unless one of
     // them was meant to be the table of servers.
     if !found {
-        let meant = others.iter().find(|name| suggest::closest(name, SERVER_TABLES).is_some());
-        let hint = match meant {
-            Some(name) => format!("`{name}` looks like it; write `mcpServers`"),
-            None => EXAMPLE_HINT.to_owned(),
+        let meant = others.iter().find(|(name, _)| suggest::closest(name, SERVER_TABLES).is_some());
+        let bare = others.iter().find(|(_, is_server)| *is_server);
+        let hint = match (meant, bare) {
+            (Some((name, _)), _) => format!("`{name}` looks like it; write `mcpServers`"),
+            // Claude Code accepts this in the file of a plugin, and refuses it in that of a project.
+            (None, Some((name, _))) => {
+                format!("`{name}` looks like a server; write {{\"mcpServers\": {{\"{name}\": {{…}}}}}}")
+            }
+            (None, None) => EXAMPLE_HINT.to_owned(),
         };
         let finding = Finding::new(ProblemKind::MissingKey, "has no `mcpServers`").hint(hint);
         read.report.error(&Location::new(root.offset, ""), finding);
@@ -147,6 +156,23 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
         raw.headers.get_or_insert_with(|| LocatedValue::new(RawMap::new(), place)).value.extend(more);
     }
     raw
+}
+
+/// Chooses the names under which the servers of a file are used. Of a table that is there twice, the first counts.
+pub(crate) fn choose_server_names(root: &[(Key, Node)]) -> ServerNames {
+    let tables = SERVER_TABLES.iter().filter_map(|table| root.iter().find(|(key, _)| key.name == *table));
+    let servers = tables.flat_map(|(_, node)| match &node.value {
+        Value::Table(servers) => servers.as_slice(),
+        _ => &[],
+    });
+    ServerNames::choose(servers.map(|(key, _)| key.name.as_str()))
+}
+
+/// Returns whether a value has a key of which every server has one.
+fn is_server(value: &Value) -> bool {
+    let Value::Table(fields) = value else { return false };
+    let is_reached_by = |key: &Key| matches!(key.name.as_str(), "command" | "url" | "serverUrl" | "httpUrl");
+    fields.iter().any(|(key, node)| is_reached_by(key) && matches!(node.value, Value::String(_)))
 }
 
 /// Maps a key to the one of ours that is read in the same way.

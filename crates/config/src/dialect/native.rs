@@ -47,7 +47,7 @@ impl ValueKind for ServerList {
     const FORM: &str = "a table of servers";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<LocatedValue<Self::Value>> {
-        Some(LocatedValue::new(read.entries(node, &place), place))
+        Some(LocatedValue::new(read.entries(node, &place, &str::to_owned), place))
     }
 
     fn schema() -> serde_json::Value {

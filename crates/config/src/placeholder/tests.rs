@@ -71,7 +71,8 @@ fn a_value_is_not_read_again() {
 
 #[test]
 fn what_cannot_be_filled_is_an_error() {
-    let strange = "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
+    let strange =
+        "a placeholder that is not one of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
     for (text, message) in [
         ("${NONE}", "environment variable `NONE` is not set"),
         ("{env:NONE}", "environment variable `NONE` is not set"),

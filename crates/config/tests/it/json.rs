@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_config::{Server, Transport};
+use bowline_config::{ProblemKind, Server, Source, Transport, outline, parse_partial};
 
 use crate::{note_lines, parse_errors, parse_valid};
 
@@ -80,6 +80,65 @@ fn the_form_of_vs_code_is_read_too() {
     assert!(config.notes.is_empty());
 }
 
+/// Hosts accept any name. Ours are a part of the names of tools and of commands.
+#[test]
+fn a_server_with_another_name_here_is_noted() {
+    let config = parse_valid(
+        ".mcp.json",
+        r#"{
+  "mcpServers": {
+    "My Files": {"command": "a"},
+    "My/Files": {"command": "b"},
+    "My-Files": {"command": "c"},
+    "é": {"command": "d"}
+  },
+  "servers": {"My Files ": {"command": "e"}}
+}"#,
+    );
+    let commands = config.servers.iter().map(|(name, server)| match &server.transport {
+        Transport::Stdio(program) => (name.as_str(), server.name.as_str(), program.command.as_str()),
+        other => panic!("{other:?}"),
+    });
+    let expected = [
+        ("My-Files", "My-Files", "c"),
+        ("My-Files-2", "My-Files-2", "a"),
+        ("My-Files-3", "My-Files-3", "b"),
+        ("My-Files-4", "My-Files-4", "e"),
+        ("server", "server", "d"),
+    ];
+    assert_eq!(commands.collect::<Vec<_>>(), expected);
+    let rule = "\n  hint: a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`";
+    let notes = [
+        r#".mcp.json:3:5: mcpServers."My Files": used as `My-Files-2`"#,
+        r#".mcp.json:4:5: mcpServers."My/Files": used as `My-Files-3`"#,
+        r#".mcp.json:6:5: mcpServers."é": used as `server`"#,
+        r#".mcp.json:8:15: servers."My Files ": used as `My-Files-4`"#,
+    ];
+    assert_eq!(note_lines(&config.notes), notes.map(|note| format!("{note}{rule}")).join("\n"));
+    assert!(config.notes.iter().all(|note| note.kind == ProblemKind::Renamed));
+    let servers: Vec<_> = config.notes.iter().map(|note| note.server.as_deref().unwrap()).collect();
+    assert_eq!(servers, ["My-Files-2", "My-Files-3", "server", "My-Files-4"]);
+}
+
+/// A broken entry hides the user's server of the name that it is used under, and no other.
+#[test]
+fn a_problem_belongs_to_the_name_that_is_used() {
+    for text in [
+        r#"{"mcpServers": {"a b": {}}}"#,
+        r#"{"mcpServers": {"a b": null}}"#,
+        r#"{"mcpServers": {"a b": {"command": "x"}, "a b": {"command": "y"}}}"#,
+        r#"{"mcpServers": {"a b": {"command": "x"}}, "servers": {"a b": {"command": "x"}}}"#,
+    ] {
+        let source = Source::new("c.json", text);
+        let (config, errors) = parse_partial(&source, &crate::environment());
+        let servers: Vec<_> = errors.into_iter().flatten().map(|problem| problem.server.unwrap()).collect();
+        assert_eq!(servers, ["a-b"], "{text}");
+        assert_eq!((config.servers.len(), config.left_out), (0, ["a-b".to_owned()].into()), "{text}");
+        let shown: Vec<_> = outline(&source).servers.into_iter().map(|server| server.name).collect();
+        assert!(!shown.is_empty() && shown.iter().all(|name| name == "a-b"), "{text}: {shown:?}");
+    }
+}
+
 #[test]
 fn every_problem_is_reported() {
     let text = r#"{
@@ -147,6 +206,12 @@ fn a_file_that_is_not_of_this_form_is_told_so() {
             "c.json:1:1: has no `mcpServers`\n  hint: `mcpservers` looks like it; write `mcpServers`"
                 .to_owned(),
         ),
+        (
+            r#"{"docs": {"url": "https://h/"}}"#,
+            "c.json:1:1: has no `mcpServers`\n  hint: `docs` looks like a server; write {\"mcpServers\": {\"docs\": {…}}}"
+                .to_owned(),
+        ),
+        (r#"{"a b": {"url": "https://h/"}}"#, format!("c.json:1:1: has no `mcpServers`\n  hint: {example}")),
         ("[]", format!("c.json:1:1: must be an object, not a list\n  hint: {example}")),
         (
             r#"{"mcpServers": 1}"#,
