@@ -119,6 +119,7 @@ pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'stati
             hosts.join("codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"),
         ));
         peers.push(("BOWLINE_OPENCODE", hosts.join("opencode-linux-x64-baseline/bin/opencode")));
+        peers.push(("BOWLINE_GEMINI", hosts.join("@google/gemini-cli/bundle/gemini.js")));
         peers.push(("BOWLINE_QWEN", hosts.join("@qwen-code/qwen-code/cli.js")));
         // Clients of SDKs that are served by our command.
         peers.push(("BOWLINE_CLIENTS", node::ensure(workspace, "clients")?));

@@ -23,8 +23,16 @@ fn required_variable(variable: &str) -> String {
     })
 }
 
-/// Runs a host in `home`. The proxy variables lead to a closed port.
+/// Runs a host in `home`, which succeeds.
 async fn run(program: &str, home: &Path, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = output(program, home, args).await;
+    let shown = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{status}: {shown}");
+    shown
+}
+
+/// Runs a host in `home`. The proxy variables lead to a closed port.
+async fn output(program: &str, home: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(args).current_dir(home).env_clear().env("HOME", home).stdin(Stdio::null());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -35,10 +43,7 @@ async fn run(program: &str, home: &Path, args: &[&str]) -> String {
     command.env("DISABLE_AUTOUPDATER", "1").env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
     command.env("OPENCODE_DISABLE_AUTOUPDATE", "1").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
     let running = tokio::task::spawn_blocking(move || command.output().expect("the host starts"));
-    let Output { status, stdout, stderr } = running.await.expect("no panic");
-    let shown = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{status}: {shown}");
-    shown
+    running.await.expect("no panic")
 }
 
 /// Returns the output line about one server.
@@ -265,6 +270,116 @@ async fn qwen_code_finds_what_was_installed() {
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
     let shown = run(&node, home.path(), &[&qwen, "mcp", "list"]).await;
     assert!(shown.contains(" other: ") && !shown.contains(" bowline: "), "{shown}");
+}
+
+#[tokio::test]
+async fn gemini_cli_finds_what_was_installed() {
+    let (node, gemini) = (required_variable("BOWLINE_NODE"), required_variable("BOWLINE_GEMINI"));
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    write_config(home.path(), &server);
+    let _daemon = DaemonOf(home.path());
+    let folder = home.path().join(".gemini");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // It starts no server of anybody in a folder that its user does not trust.
+    let trusted = json!({home.path().to_str().expect("UTF-8"): "TRUST_FOLDER"});
+    std::fs::write(folder.join("trustedFolders.json"), trusted.to_string()).expect("a file");
+    let file = folder.join("settings.json");
+    let before = "{\n  // Mine.\n  \"mcpServers\": {\n    \"other\": { \"command\": \"no-such-program\" } // gone\n  }\n}\n";
+    std::fs::write(&file, before).expect("a file");
+    run_bowline(home.path(), &["install", "gemini", "--yes"]);
+    let shown = run(&node, home.path(), &[&gemini, "mcp", "list"]).await;
+    assert!(line(&shown, " bowline: ").ends_with(" - Connected"), "{shown}");
+    assert!(line(&shown, " other: ").ends_with(" - Disconnected"), "{shown}");
+    // The name that its list of servers connects with.
+    assert_introduced(&server, "mcp-test-client");
+    run_bowline(home.path(), &["uninstall", "gemini", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before);
+    let shown = run(&node, home.path(), &[&gemini, "mcp", "list"]).await;
+    assert!(shown.contains(" other: ") && !shown.contains(" bowline: "), "{shown}");
+}
+
+/// The servers that its own command has written into a file that was not there.
+#[tokio::test]
+async fn what_qwen_code_has_written_is_imported() {
+    let (node, qwen) = (required_variable("BOWLINE_NODE"), required_variable("BOWLINE_QWEN"));
+    let home = TempDir::new().expect("a folder");
+    let add = [&qwen, "mcp", "add", "--scope", "user"];
+    let local = ["my docs", "docs-server", "a b", "-e", "MODE=${DOCS_MODE}"];
+    run(&node, home.path(), &[&add[..], &local].concat()).await;
+    let web =
+        ["--transport", "http", "--timeout", "5000", "web", "http://127.0.0.1:9/mcp", "-H", "X-Team: a"];
+    run(&node, home.path(), &[&add[..], &web].concat()).await;
+    let old = ["--transport", "sse", "old", "http://127.0.0.1:9/sse"];
+    run(&node, home.path(), &[&add[..], &old].concat()).await;
+    let expected = "\
+[servers.my-docs]
+command = \"docs-server\"
+args = [\"a b\"]
+env = { MODE = \"${DOCS_MODE}\" }
+enabled = false
+
+[servers.web]
+url = \"http://127.0.0.1:9/mcp\"
+headers = { X-Team = \"a\" }
+timeout = \"5s\"
+
+[servers.old]
+url = \"http://127.0.0.1:9/sse\"
+transport = \"sse\"
+";
+    assert_imported_and_restored("qwen", &home.path().join(".qwen/settings.json"), home.path(), expected);
+}
+
+/// The servers that its own command has written into a file that was not there.
+#[tokio::test]
+async fn what_codex_has_written_is_imported() {
+    let codex = required_variable("BOWLINE_CODEX");
+    let home = TempDir::new().expect("a folder");
+    std::fs::create_dir_all(home.path().join(".codex")).expect("a folder");
+    let local = ["mcp", "add", "docs", "--env", "MODE=${fast}", "--", "docs-server", "a b"];
+    run(&codex, home.path(), &local).await;
+    let web =
+        ["mcp", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--bearer-token-env-var", "DOCS_TOKEN"];
+    run(&codex, home.path(), &web).await;
+    let expected = "\
+[servers.docs]
+command = \"docs-server\"
+args = [\"a b\"]
+env = { MODE = \"$${fast}\" }
+
+[servers.web]
+url = \"http://127.0.0.1:9/mcp\"
+headers = { Authorization = \"Bearer ${DOCS_TOKEN}\" }
+enabled = false
+";
+    assert_imported_and_restored("codex", &home.path().join(".codex/config.toml"), home.path(), expected);
+}
+
+/// Imports the servers of a host, and installs and uninstalls bowline in the file that the host has made.
+fn assert_imported_and_restored(host: &str, file: &Path, home: &Path, expected: &str) {
+    let before = std::fs::read_to_string(file).expect("the file of the host");
+    run_bowline(home, &["import", host, "--yes"]);
+    let config = home.join(".config/bowline/config.toml");
+    assert_eq!(std::fs::read_to_string(config).expect("a file"), expected, "from {before}");
+    run_bowline(home, &["install", host, "--yes"]);
+    let installed = std::fs::read_to_string(file).expect("a file");
+    assert!(installed.contains("bowline") && installed != before, "{installed}");
+    run_bowline(home, &["uninstall", host, "--yes"]);
+    assert_eq!(std::fs::read_to_string(file).expect("a file"), before);
+}
+
+/// Codex starts with no file that has a token in it, which is what a note of `bowline import` says.
+#[tokio::test]
+async fn codex_rejects_a_token_in_its_file() {
+    let codex = required_variable("BOWLINE_CODEX");
+    let home = TempDir::new().expect("a folder");
+    std::fs::create_dir_all(home.path().join(".codex")).expect("a folder");
+    let text = "[mcp_servers.web]\nurl = \"http://127.0.0.1:9/\"\nbearer_token = \"t\"\n";
+    std::fs::write(home.path().join(".codex/config.toml"), text).expect("a file");
+    let Output { status, stderr, .. } = output(&codex, home.path(), &["mcp", "list"]).await;
+    let shown = String::from_utf8_lossy(&stderr);
+    assert!(!status.success() && shown.contains("bearer_token is not supported"), "{shown}");
 }
 
 /// Codex lists what its file says, without connecting.

@@ -73,7 +73,7 @@ impl HostDocument {
             FileFormat::Yaml => yaml::parse(text)?,
         };
         if !root.is_object() {
-            return Err(EditError::Unsupported("its outermost value is no object".to_owned()));
+            return Err(EditError::Unsupported("its outermost value is not an object".to_owned()));
         }
         let layout = match root.get("mcp").and_then(|mcp| mcp.get("servers")) {
             // A server could be named `servers` as well; it has a `type`.

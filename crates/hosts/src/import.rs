@@ -8,7 +8,9 @@ mod names;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use bowline_config::{Environment, Problem, ProblemKind, Redirect, Server, Source, Transport, parse_partial};
+use bowline_config::{
+    Environment, Problem, ProblemKind, Redirect, Server, Source, Transport, parse_partial, valid_server_name,
+};
 use bowline_settings::ConfigEditor;
 
 use self::lenient_environment::LenientEnvironment;
@@ -17,7 +19,6 @@ use crate::locations::Scope;
 use crate::read::{HostServer, HostServerContent, ServerEntry, Target};
 
 pub use guess::guess_host;
-pub use names::valid_server_name;
 
 /// A server that was found in a file.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ mod read;
 pub use edit::{EditError, HostDocument, Insertion};
 pub use entry::{ServerCommand, starts_bowline};
 pub use host::{FileFormat, Host};
-pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import, valid_server_name};
-pub use locations::{ClaudeFiles, HostFile, Scope, host_files, project_of_file};
+pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import};
+pub use locations::{ClaudeFiles, HostFile, Scope, host_files, profile_files, project_of_file};
 pub use read::{
     ClaudeSettings, FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, has_secret,
     read_servers, read_servers_with,

@@ -48,6 +48,29 @@ pub fn host_files(env: &dyn Environment, project: Option<&Path>) -> Vec<HostFile
     files
 }
 
+/// Lists the files in which the profiles of VS Code have their servers. A profile is a folder with a name that VS Code
+/// makes up, so the folders are looked for on the disk.
+///
+/// They are not among [`host_files`]: nothing there says which profile is in use, so that an entry of bowline is
+/// written to the file of the default one.
+pub fn profile_files(env: &dyn Environment) -> Vec<HostFile> {
+    let Some(folders) = Folders::of(env) else { return Vec::new() };
+    let profiles = vscode_folders(&folders).map(|user| user.join("profiles"));
+    let mut paths: Vec<PathBuf> = profiles
+        .into_iter()
+        .filter_map(|profiles| std::fs::read_dir(profiles).ok())
+        .flat_map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path().join("mcp.json")))
+        .collect();
+    paths.sort();
+    let file = |path| HostFile { host: Host::VsCode, scope: Scope::User, path };
+    paths.into_iter().map(file).collect()
+}
+
+/// The folders in which the builds of VS Code have the files of the user.
+fn vscode_folders(folders: &Folders) -> [PathBuf; 3] {
+    ["Code", "Code - Insiders", "VSCodium"].map(|build| folders.applications.join(build).join("User"))
+}
+
 /// The folders below which hosts have their files.
 struct Folders {
     home: PathBuf,
@@ -100,10 +123,7 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
             vec![folder.join("config.toml")]
         }
         Host::Cursor => in_home(".cursor/mcp.json"),
-        Host::VsCode => {
-            let user_file = |variant| applications.join(variant).join("User").join("mcp.json");
-            ["Code", "Code - Insiders", "VSCodium"].map(user_file).to_vec()
-        }
+        Host::VsCode => vscode_folders(folders).map(|user| user.join("mcp.json")).to_vec(),
         Host::GeminiCli => in_home(".gemini/settings.json"),
         Host::QwenCode => in_home(".qwen/settings.json"),
         Host::Goose => {

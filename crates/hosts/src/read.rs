@@ -10,16 +10,17 @@ mod relay_command;
 mod secrets;
 mod server;
 mod server_entry;
+mod settings;
 mod times;
 mod yaml;
 
 use std::path::{Path, PathBuf};
 
 use bowline_config::tree::{Key, Node, Value, parse_tree};
-use bowline_config::{Problem, ProblemKind, Source};
+use bowline_config::{Problem, ProblemKind, Source, split_plain_command};
 
 use self::claude_settings::ServerKind;
-use self::fields::{get, into_table, last_of_each, take, text, texts};
+use self::fields::{get, has, into_table, last_of_each, take, text, texts};
 use self::findings::Findings;
 use self::placeholder::{Input, Translator};
 use crate::host::{FileFormat, Host};
@@ -85,7 +86,7 @@ pub fn read_servers_with(
     };
     let inputs = read_inputs(&root);
     let switched_off = SwitchedOff::read(host, &root);
-    let shared_times = server::shared_times(host, &root);
+    let shared_times = settings::shared_times(host, &root);
     let mut servers = Vec::new();
     let shared_redirect = auth::shared_redirect(host, &root);
     let mut read_table =
@@ -118,9 +119,22 @@ pub fn read_servers_with(
     let find_switch = |name: &str, entry: &Value| {
         settings.find_switch(name, entry, kind).filter(|_| host == Host::ClaudeCode)
     };
+    let is_flat = host == Host::ClaudeCode
+        && origin.path.file_name().is_some_and(|name| name == ".mcp.json")
+        && !has(&root, "mcpServers");
+    if is_flat {
+        let servers = root.extract_if(.., |(_, node)| is_server(&node.value)).collect();
+        read_table(servers, None, Some(FLAT_NOTE), &find_switch);
+    }
+    let global_command = read_global_command(host, &root);
     for (name, note) in server_tables(host) {
-        let table = take(&mut root, name).map(into_table).unwrap_or_default();
+        let mut table = take(&mut root, name).map(into_table).unwrap_or_default();
+        // That command takes the place of a server of its name.
+        table.retain(|(key, _)| global_command.as_ref().is_none_or(|(own, _)| own.name != key.name));
         read_table(unwrap_table(host, name, table), None, *note, &find_switch);
+    }
+    if let Some(server) = global_command {
+        read_table(vec![server], None, Some("it is the command line in `mcp.serverCommand`"), &find_switch);
     }
     if host == Host::ClaudeCode {
         for (key, node) in take(&mut root, "projects").map(into_table).unwrap_or_default() {
@@ -165,12 +179,6 @@ fn unwrap_table(host: Host, name: &str, mut table: Vec<(Key, Node)>) -> Vec<(Key
     if !matches!(host, Host::Opencode | Host::VsCode) || name != "mcp" {
         return table;
     }
-    let is_server = |value: &Value| match value {
-        Value::Table(fields) => ["type", "command", "url"]
-            .into_iter()
-            .any(|key| matches!(get(fields, key), Some(Value::String(_) | Value::Array(_)))),
-        _ => false,
-    };
     // Newer files have the servers in a table of their own, beside settings for all of them.
     let newer = match get(&table, "servers") {
         Some(value) if !is_server(value) => take(&mut table, "servers").map(into_table),
@@ -182,6 +190,40 @@ fn unwrap_table(host: Host, name: &str, mut table: Vec<(Key, Node)>) -> Vec<(Key
     }
     table.extend(newer.unwrap_or_default());
     table
+}
+
+/// Whether a table may be a server, and not the settings of all servers.
+fn is_server(value: &Value) -> bool {
+    match value {
+        Value::Table(fields) => ["type", "command", "url"]
+            .into_iter()
+            .any(|key| matches!(get(fields, key), Some(Value::String(_) | Value::Array(_)))),
+        _ => false,
+    }
+}
+
+/// What is said of servers that have no `mcpServers` around them.
+const FLAT_NOTE: &str =
+    "it is not in `mcpServers`: Claude Code accepts that from a plugin, and not from a project";
+
+/// Reads the command line of Gemini CLI that makes one more server, named `mcp`.
+fn read_global_command(host: Host, root: &[(Key, Node)]) -> Option<(Key, Node)> {
+    let (true, Some(Value::Table(mcp))) =
+        (matches!(host, Host::GeminiCli | Host::QwenCode), get(root, "mcp"))
+    else {
+        return None;
+    };
+    let (_, node) = mcp.iter().rfind(|(key, _)| key.name == "serverCommand")?;
+    let line = text(&node.value).filter(|line| !line.is_empty())?;
+    let offset = node.offset;
+    let at = |value| Node { offset, value };
+    let key = |name: &str| Key { name: name.to_owned(), offset };
+    let value = match split_plain_command(&line) {
+        Some(words) => Value::Array(words.into_iter().map(|word| at(Value::String(word))).collect()),
+        // What is no command is left out, with this key as the reason.
+        None => Value::Table(Vec::new()),
+    };
+    Some((key("mcp"), at(Value::Table(vec![(key("serverCommand"), at(value))]))))
 }
 
 fn read_server(name: String, node: Node, translator: &Translator<'_>) -> HostServer {

@@ -451,6 +451,63 @@ fn a_named_file_without_servers_is_said_to_have_none() {
     ");
 }
 
+/// The folder of a profile has a name that VS Code makes up.
+#[test]
+#[cfg(target_os = "linux")]
+fn servers_of_the_profiles_of_vscode_are_found() {
+    let context = Context::new();
+    let file = |name: &str| format!(r#"{{"servers": {{"{name}": {{"command": "{name}"}}}}}}"#);
+    let folder = "home/.config/Code/User";
+    write(&context, "home/.gemini/settings.json", r#"{"mcpServers": {"later": {"command": "later"}}}"#);
+    write(&context, &format!("{folder}/profiles/-5f3a/mcp.json"), file("second"));
+    write(&context, &format!("{folder}/profiles/-12ab/mcp.json"), file("first"));
+    write(&context, &format!("{folder}/profiles/-77cd/settings.json"), "{}");
+    write(&context, &format!("{folder}/mcp.json"), file("default"));
+    write(&context, "home/.config/VSCodium/User/profiles/1/mcp.json", file("third"));
+    let output = context.bowline(["import", "--yes", "--json"]).output().unwrap();
+    let found = servers(&output);
+    let found: Vec<(&str, &str)> = found
+        .iter()
+        .map(|server| (server["host"].as_str().unwrap(), server["name"].as_str().unwrap()))
+        .collect();
+    let of_vscode = ["default", "first", "second", "third"].map(|name| ("vscode", name));
+    assert_eq!(found, [&of_vscode[..], &[("gemini", "later")]].concat());
+    let named = context.path(&format!("{folder}/profiles/-12ab/mcp.json")).display().to_string();
+    for word in ["vscode", &named] {
+        let again = servers(&context.bowline(["import", word, "--json"]).output().unwrap());
+        assert!(again.iter().all(|server| server["action"] == "same"), "{again:?}");
+    }
+}
+
+/// The names are those that an import would give.
+#[tokio::test]
+async fn a_file_of_a_host_that_is_read_as_it_is_has_valid_names() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    let text = format!(
+        r#"{{"mcpServers": {{"My Files": {{"url": "{}"}}, "My-Files": {{"command": "no-such-program"}}}}}}"#,
+        server.url()
+    );
+    let file = context.write("hosts.json", &text).display().to_string();
+    let tools = context.run(context.bowline(["tools", "My-Files-2", "--config", &file]));
+    assert!(tools.starts_with("exit: 0\n") && tools.contains("echo"), "{tools}");
+    let name = "used as `My-Files-2`";
+    let note = format!("[TMP]/hosts.json:1:17: mcpServers.\"My Files\": {name}\n");
+    let checked = context.run(context.bowline(["config", "check", "--config", &file]));
+    assert!(checked.starts_with("exit: 0\n") && checked.contains(&note), "{checked}");
+    let unknown = context.run(context.bowline(["tools", "My Files", "--config", &file]));
+    assert!(unknown.starts_with("exit: 2\n") && unknown.contains("did you mean `My-Files`?"), "{unknown}");
+    // A project replaces the server of that name, and its user is told so before.
+    context.user_config("[servers.My-Files-2]\ncommand = 'mine'\n");
+    context.write("project/.mcp.json", &text);
+    #[cfg(unix)]
+    context.set_mode("project/.mcp.json", 0o644);
+    let trusted = context.run(context.bowline(["trust", "--yes"]));
+    assert!(trusted.contains("\nreplace these servers of yours\n  My-Files-2\n"), "{trusted}");
+    let tools = context.run(context.bowline(["tools", "My-Files-2"]));
+    assert!(tools.starts_with("exit: 0\n") && tools.contains("echo"), "{tools}");
+}
+
 #[test]
 fn words_that_are_neither_a_host_nor_a_file() {
     let context = Context::new();

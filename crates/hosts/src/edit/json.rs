@@ -309,7 +309,7 @@ fn to_value(value: AstValue<'_>) -> Value {
 fn as_object<'a, 'b>(value: &'b AstValue<'a>) -> Result<&'b Object<'a>, EditError> {
     value
         .as_object()
-        .ok_or_else(|| EditError::Unsupported("a value that should be an object is none".to_owned()))
+        .ok_or_else(|| EditError::Unsupported("a value that should be an object is not one".to_owned()))
 }
 
 /// Follows the keys as far as there are any, and returns the innermost object and the keys that are

@@ -14,6 +14,14 @@ pub fn guess_host(path: &Path, text: &str) -> Option<Host> {
     if let Some((host, _)) = known {
         return Some(*host);
     }
+    // The folder of a profile has a name that VS Code makes up.
+    if let [.., build, user, profiles, _, "mcp.json"] =
+        parts.iter().map(String::as_str).collect::<Vec<_>>()[..]
+        && matches!(build, "code" | "code - insiders" | "vscodium")
+        && (user, profiles) == ("user", "profiles")
+    {
+        return Some(Host::VsCode);
+    }
     let name = parts.last().map(String::as_str).unwrap_or_default();
     let has_key = |key: &str| text.contains(&format!("\"{key}\""));
     match name.rsplit('.').next() {
@@ -79,6 +87,8 @@ mod tests {
             ("/AppData/Local/hermes/config.yaml", "", Some(Host::Hermes)),
             ("/AppData/Roaming/Zed/settings.json", "", Some(Host::Zed)),
             ("/AppData/Roaming/Code/User/mcp.json", "", Some(Host::VsCode)),
+            ("/h/VSCodium/User/profiles/-1a/mcp.json", r#"{"mcpServers": {}}"#, Some(Host::VsCode)),
+            ("/h/User/profiles/-1a/mcp.json", r#"{"mcpServers": {}}"#, Some(Host::ClaudeCode)),
             ("/h/.gemini/extensions/x/gemini-extension.json", "", Some(Host::GeminiCli)),
             ("/h/.qwen/extensions/x/qwen-extension.json", "", Some(Host::QwenCode)),
             ("x.json", r#"{"mcpServers": {}}"#, Some(Host::ClaudeCode)),

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use bowline_config::tree::{Key, Node, Value};
 use bowline_config::{is_reserved_header, split_plain_command};
-use bowline_settings::EntryValue;
 
 use super::auth::LoginKeys;
-use super::fields::{boolean, get, has, into_table, pairs, take, text, texts};
+use super::fields::{has, into_table, pairs, take, text, texts};
 use super::findings::Findings;
 use super::placeholder::{Piece, Translator, is_variable_name, join, variable};
 use super::relay_command::{CommandKind, classify_command, read_relay};
 use super::server_entry::{EndpointEntry, HeadersProgram, ProgramEntry, ServerEntry, Target};
-use super::times::{read_opencode_times, set_time};
+use super::settings::read_settings;
 use crate::host::Host;
 
 /// An entry as it is written, before it is known whether it is started or reached.
@@ -77,7 +76,7 @@ fn read_how_it_is_reached(
     let host = translator.host;
     let unreadable = |found: &mut Findings| found.leave_out(format!("`{key}` cannot be read"));
     match key {
-        "command" | "cmd" => match texts(value) {
+        "command" | "cmd" | "serverCommand" => match texts(value) {
             Some(words) => drop(draft.words.splice(0..0, words)),
             // Old files of Zed have a table with the program and its arguments.
             None => match read_command_table(value) {
@@ -125,6 +124,9 @@ fn read_how_it_is_reached(
         }
         "bearer_token" | "bearerToken" => {
             let token = text(value).unwrap_or_default();
+            if host == Host::Codex {
+                found.note("Codex itself rejects `bearer_token`; bowline uses it".to_owned());
+            }
             draft.headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
         "headersHelper" | "http_headers_helper" => draft.helper = read_helper(value),
@@ -169,128 +171,7 @@ fn read_helper(value: &Value) -> Option<Vec<String>> {
     Some(split_plain_command(&line).unwrap_or_else(|| vec!["sh".to_owned(), "-c".to_owned(), line]))
 }
 
-/// Reads a key that has nothing to do with how the server is reached. Returns whether it is one.
-fn read_settings(
-    key: &str,
-    value: &Value,
-    entry: &mut ServerEntry,
-    host: Host,
-    found: &mut Findings,
-) -> bool {
-    match key {
-        "enabled" => entry.is_enabled &= boolean(value) != Some(false),
-        "disabled" => entry.is_enabled &= boolean(value) != Some(true),
-        "timeout" => {
-            let counts_seconds = matches!(host, Host::Goose | Host::Hermes | Host::Zed | Host::Codex);
-            let unit = if counts_seconds { 1000.0 } else { 1.0 };
-            match value {
-                Value::Table(times) if host == Host::Opencode => read_opencode_times(entry, times, found),
-                _ => set_time(entry, "timeout", value, unit, found),
-            }
-        }
-        "tool_timeout_sec" => set_time(entry, "timeout", value, 1000.0, found),
-        "startup_timeout_sec" | "connect_timeout" => set_time(entry, "connect_timeout", value, 1000.0, found),
-        "startup_timeout_ms" => set_time(entry, "connect_timeout", value, 1.0, found),
-        "keepalive_interval" => set_time(entry, "keepalive_interval", value, 1000.0, found),
-        "idle_timeout_seconds" => set_time(entry, "idle_stop", value, 1000.0, found),
-        "lifecycle" => {
-            if let Value::Table(fields) = value {
-                for (key, node) in fields {
-                    read_settings(&key.name, &node.value, entry, host, found);
-                }
-            }
-        }
-        "enabled_tools" | "includeTools" | "available_tools" | "allowedTools" => {
-            // An empty list of goose stands for all tools.
-            entry.enabled_tools = texts(value).filter(|tools| !tools.is_empty() || host != Host::Goose);
-        }
-        "disabled_tools" | "excludeTools" | "disabledTools" | "blockedTools" => {
-            entry.disabled_tools.extend(texts(value).unwrap_or_default());
-        }
-        "tools" => match value {
-            Value::Table(fields) if host == Host::Hermes => {
-                for (key, node) in fields {
-                    let list = || texts(&node.value).filter(|tools| !tools.is_empty());
-                    match key.name.as_str() {
-                        "include" => entry.enabled_tools = list(),
-                        "exclude" => entry.disabled_tools.extend(list().unwrap_or_default()),
-                        "prompts" => turn_off(entry, "prompts", &node.value),
-                        "resources" => turn_off(entry, "resources", &node.value),
-                        other => found.note(format!("`tools.{other}` is not used")),
-                    }
-                }
-            }
-            Value::Array(_) => entry.enabled_tools = texts(value).filter(|tools| *tools != ["*"]),
-            _ => found.note("settings of single tools are not used".to_owned()),
-        },
-        "sampling" => {
-            if let Value::Table(fields) = value
-                && fields
-                    .iter()
-                    .any(|(key, node)| key.name == "enabled" && boolean(&node.value) == Some(false))
-            {
-                entry.flags.push(("sampling", EntryValue::Text("deny".to_owned())));
-            }
-        }
-        "elicitation" => {
-            if let Value::Table(fields) = value
-                && get(fields, "enabled").and_then(boolean) == Some(false)
-            {
-                let host = host.name();
-                found.note(format!("{host} does not let it ask you anything, and bowline does"));
-            }
-        }
-        "sandboxEnabled" | "sandbox" => {
-            if boolean(value) != Some(false) {
-                found.note(format!("{} runs it in a sandbox, and bowline does not", host.name()));
-            }
-        }
-        _ => return false,
-    }
-    true
-}
-
-fn turn_off(entry: &mut ServerEntry, key: &'static str, value: &Value) {
-    if boolean(value) == Some(false) {
-        entry.flags.push((key, EntryValue::Flag(false)));
-    }
-}
-
-/// The times that a file sets for all of its servers. What cannot be read is left out, as its host does.
-pub(super) fn shared_times(host: Host, root: &[(Key, Node)]) -> Vec<(&'static str, String)> {
-    let mut shared = ServerEntry::new(Target::Program(ProgramEntry::default()));
-    let mut found = Findings::default();
-    let mut read = |value| read_settings("timeout", value, &mut shared, host, &mut found);
-    match host {
-        Host::Opencode => {
-            if let Some(Value::Table(mcp)) = get(root, "mcp")
-                && let Some(times) = get(mcp, "timeout")
-                // A server may have this name.
-                && matches!(times, Value::Table(fields) if !has(fields, "type"))
-            {
-                read(times);
-            }
-        }
-        Host::Zed => {
-            if let Some(seconds) = get(root, "context_server_timeout") {
-                read(seconds);
-            }
-        }
-        _ => {}
-    }
-    shared.times
-}
-
 impl ServerEntry {
-    /// Adds the times that the file sets for all servers and this entry does not.
-    pub(super) fn add_times(&mut self, shared: &[(&'static str, String)]) {
-        for (key, time) in shared {
-            if !self.times.iter().any(|(known, _)| known == key) {
-                self.times.push((key, time.clone()));
-            }
-        }
-    }
-
     /// Sets how the server is reached. Returns tools that are hidden by the way it was reached before.
     fn target_from(
         &mut self,
@@ -536,7 +417,7 @@ fn squeeze(word: &str) -> String {
 }
 
 /// Keys that concern the host alone.
-const IGNORED_KEYS: [&str; 33] = [
+const IGNORED_KEYS: [&str; 30] = [
     "name",
     "description",
     "alwaysLoad",
@@ -553,14 +434,11 @@ const IGNORED_KEYS: [&str; 33] = [
     "gallery",
     "version",
     "source",
-    "remote",
     "settings",
     "required",
-    "default_tools_approval_mode",
     "supports_parallel_tool_calls",
     "experimental_environment",
     "skip_preflight",
-    "max_lifetime_seconds",
     "isActive",
     "icon",
     "iconUrl",

@@ -246,6 +246,42 @@ cwd = \"/p\"
     );
 }
 
+/// The file of a plugin may be the table itself. Claude Code refuses that in the file of a project.
+#[test]
+fn servers_without_a_table_around_them_are_read_with_a_note() {
+    let read_at = |path: &str, text: &str| {
+        let origin = FileOrigin { path: Path::new(path), project: Some(Path::new("/p")) };
+        let servers = read_servers(Host::ClaudeCode, origin, text).expect("a readable file");
+        servers.into_iter().map(|server| (server.name, server.notes)).collect::<Vec<_>>()
+    };
+    let flat = r#"{"$schema": "x", "a": {"command": "a"}, "settings": {"x": 1}, "b": {"type": "http", "url": "https://h/"}}"#;
+    let notes = ["it is not in `mcpServers`: Claude Code accepts that from a plugin, and not from a project"
+        .to_owned()];
+    let expected = ["a", "b"].map(|name| (name.to_owned(), notes.to_vec()));
+    assert_eq!(read_at("/p/.mcp.json", flat), expected);
+    assert_eq!(read_at("/p/.claude.json", flat), []);
+    let wrapped = r#"{"mcpServers": {}, "a": {"command": "a"}}"#;
+    assert_eq!(read_at("/p/.mcp.json", wrapped), []);
+}
+
+/// Gemini CLI makes a server named `mcp` of it, in place of one of that name.
+#[test]
+fn the_global_command_of_gemini_is_a_server() {
+    let of = |line: &str| {
+        let text = r#"{"mcp": {"serverCommand": LINE}, "mcpServers": {"mcp": {"command": "a"}}}"#;
+        read(Host::GeminiCli, None, &text.replace("LINE", line))
+    };
+    let note = "# note: it is the command line in `mcp.serverCommand`\n\n";
+    assert_eq!(
+        of(r#""b --x 'y z'""#),
+        format!("[servers.mcp]\ncommand = \"b\"\nargs = [\"--x\", \"y z\"]\n# b --x 'y z'\n{note}")
+    );
+    assert_eq!(of(r#""b | c""#), format!("# mcp is left out: `serverCommand` cannot be read\n{note}"));
+    for none in [r#""""#, "null", "{}"] {
+        assert_eq!(of(none), "[servers.mcp]\ncommand = \"a\"\n# a\n\n", "{none}");
+    }
+}
+
 /// opencode has whole numbers of milliseconds under two keys, for a server or for all of them.
 #[test]
 fn only_the_times_that_opencode_documents_are_read() {

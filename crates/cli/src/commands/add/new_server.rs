@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use bowline_config::{find_placeholders, is_loopback};
-use bowline_hosts::valid_server_name;
+use bowline_config::{find_placeholders, is_loopback, valid_server_name};
 use bowline_settings::EntryValue;
 use url::{Host, Url};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use bowline_config::closest_name;
 use bowline_hosts::{
-    ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, project_of_file,
-    read_servers_with,
+    ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, profile_files,
+    project_of_file, read_servers_with,
 };
 use bowline_settings::{home_folder, read_text_file};
 
@@ -45,10 +45,12 @@ pub(super) fn find_files(
             "run it in the folder of the project, or name the file",
         ));
     }
-    let known: Vec<ImportFile> = host_files(&*settings.env, project.as_deref())
-        .into_iter()
+    let places = all_places(project.as_deref(), settings);
+    let known: Vec<ImportFile> = places
+        .iter()
         .filter(|file| !only_project || file.scope == Scope::Project)
         .filter(|file| is_there(&file.path))
+        .cloned()
         .map(|file| ImportFile::known(file, project.as_deref()))
         .collect();
     if words.is_empty() {
@@ -68,7 +70,6 @@ pub(super) fn find_files(
             ..*file
         }));
         if files.len() == before {
-            let places = host_files(&*settings.env, project.as_deref());
             let places = places.iter().filter(|file| file.host == host);
             let places: Vec<String> = places.map(|file| file.path.display().to_string()).collect();
             return Err(Failure::usage_hint(
@@ -84,6 +85,14 @@ pub(super) fn find_files(
         is_new
     });
     Ok(files)
+}
+
+/// Lists where hosts have their servers, in the order of the hosts. There need not be a file.
+fn all_places(project: Option<&Path>, settings: &Settings) -> Vec<HostFile> {
+    let mut places = host_files(&*settings.env, project);
+    places.extend(profile_files(&*settings.env));
+    places.sort_by_key(|file| file.host);
+    places
 }
 
 /// Finds the nearest folder with a file of a host, from the current one up. The home folder is not a
@@ -126,7 +135,7 @@ impl ImportFile {
             };
             return Err(Failure::usage_hint(format!("`{word}` is neither a host nor a file"), hint));
         }
-        let of_user = host_files(&*settings.env, None).into_iter().find(|file| file.path == path);
+        let of_user = all_places(None, settings).into_iter().find(|file| file.path == path);
         Ok(match of_user {
             Some(file) => Self { is_named: true, ..Self::known(file, None) },
             None => Self { host: None, scope: Scope::User, path, project: None, is_named: true },
