@@ -31,6 +31,9 @@
 //! Everything that a server or an authorization server sends is treated as hostile until it is
 //! checked.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod access_token;
 mod account;
 mod authorization_response;
@@ -78,7 +81,7 @@ pub use client::{ClientOrigin, OAuthClient};
 pub use context::{App, AuthContext};
 pub use discovery::{Discovery, DiscoveryKind, Metadata};
 pub use error::{AuthError, AuthErrorKind};
-pub use examination::{AuthorizationExamination, ChallengeReply, ExaminedStep, ResourceFacts};
+pub use examination::{AuthorizationExamination, ChallengeReply, ExaminedStep, ResourceFacts, TokenBinding};
 #[cfg(feature = "export")]
 pub use export::{Overwrite, export, export_accounts, import, import_with};
 pub use http_client::AuthHttpClient;

@@ -205,7 +205,7 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List the processes of started servers, with their memory
     Ps(PsArgs),
-    /// Find out what is wrong, whose fault it is and how to mend it
+    /// Find out what is wrong, whose fault it is and how to fix it
     #[command(
         override_usage = "bowline doctor [OPTIONS] [SERVER]\n       bowline doctor [OPTIONS] -- COMMAND [ARG]..."
     )]

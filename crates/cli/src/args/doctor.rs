@@ -12,17 +12,17 @@ use super::TargetArgs;
 /// changed, and servers of a project's file that is not trusted are not started.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Each check says how long it took, what was seen, whose fault it is, and what mends it, where possible as a command. A \
+Each check says how long it took, what was seen, whose fault it is, and what fixes it, where possible as a command. A \
 check that cannot be made because an earlier one failed is skipped.
 
 Checks of the installation: version, configuration, trust, state, store, logins, clock, processes, daemon
 Checks of a server with a URL: configuration, proxy, dns, tcp (or socket), tls, challenge, resource_metadata, \
-authorization_server, pkce, client, login, connection, era, requests, keepalive, session, clock
+authorization_server, pkce, dpop, client, login, connection, era, requests, keepalive, session, clock
 Checks of a command: configuration, program, connection, era, requests, keepalive, session, output, shutdown
 
 The exit code is 0 if no check failed; a warning is no failure. Else it is that of the worst: a server cannot be \
 reached, started or understood (3), a time limit ran out (4), a login is required (5), a server answers with errors \
-(6), or the configuration or this machine has to be mended (2).
+(6), or the configuration or this machine has to be fixed (2).
 
 Examples:
   bowline doctor                                 everything that is configured

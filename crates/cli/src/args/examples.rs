@@ -1,4 +1,5 @@
-//! Examples of verbs whose arguments they share with others, and the test that every example is one that works.
+//! Examples of verbs whose arguments they share with others, and the test that every example parses. Those that need no
+//! network are run by `tests/it/examples.rs`.
 
 pub(super) const TEMPLATES: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! Implements `bowline doctor`: what is wrong, whose fault it is, and what mends it.
+//! Implements `bowline doctor`: what is wrong, whose fault it is, and what fixes it.
 //!
 //! | file | decides |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `configuration`, `installation` | what is checked of the files, the store, the clock and the processes |
 //! | `server` | which checks of a server are made, in which order |
 //! | `program`, `network`, `tls`, `connection`, `authorization`, `clock` | what is checked of a server, and what each outcome means |
+//! | `interpreter` | which version of an interpreter runs a server |
 //! | `fault` | what a fault of a connection means |
 //! | `fixed_setting` | whether a setting is at fault that fixes the transport or the era |
 //! | `subject` | which commands about a server can be suggested |
@@ -19,6 +20,7 @@ mod connection;
 mod fault;
 mod fixed_setting;
 mod installation;
+mod interpreter;
 mod network;
 mod program;
 mod render;

@@ -83,7 +83,7 @@ async fn change(
         if !act(&mut editor, name) {
             if editor.has_server(name) {
                 let message = format!("the entry `{name}` in {path} is not a table; nothing was changed");
-                return Err(Failure::usage_hint(message, "mend it with `bowline edit`"));
+                return Err(Failure::usage_hint(message, "fix it with `bowline edit`"));
             }
             return Err(unknown_entry(name, &path, settings));
         }

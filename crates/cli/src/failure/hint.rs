@@ -109,7 +109,7 @@ fn is_about_tls_file(fault: &Fault, server: &Server) -> bool {
     files.into_iter().flatten().any(|path| note.starts_with(&format!("{}: ", path.display())))
 }
 
-/// What mends a script that a carriage return keeps from being started.
+/// What fixes a script that a carriage return keeps from being started.
 pub(crate) const UNIX_LINE_ENDS: &str = "save the script with Unix line ends (LF)";
 
 fn has_note_about_line_end(fault: &Fault) -> bool {

@@ -1,15 +1,22 @@
-//! `bowline doctor`: each fault of the test kit is named, with whose fault it is and what mends it.
+//! `bowline doctor`: each fault of the test kit is named, with whose fault it is and what fixes it.
 //!
 //! A verdict is the exit code and every check that is not well, one line each.
 
+#[cfg(unix)]
+mod auth_options;
 mod authorization;
 mod certificates;
+#[cfg(unix)]
+mod dpop;
 #[cfg(unix)]
 mod every_fault;
 mod fault_proxy;
 mod faults;
 mod fixed_settings;
 mod installation;
+#[cfg(unix)]
+mod interpreters;
+mod machine;
 #[cfg(unix)]
 mod processes;
 mod proxies;

@@ -404,7 +404,7 @@ fn an_entry_that_is_no_table_is_not_called_unknown() {
     --- stderr
     error: the entry `a` in [TMP]/home/.config/bowline/config.toml is not a table; nothing was changed
 
-    hint: mend it with `bowline edit`
+    hint: fix it with `bowline edit`
     ---
     ");
 }

@@ -56,7 +56,7 @@ fn help_in_short() {
       status       Show the connection status of all servers
       watch        Print events of servers as they happen, and run their hooks
       logs         Print the log messages and the stderr of a server as they come
-      doctor       Find out what is wrong, whose fault it is and how to mend it
+      doctor       Find out what is wrong, whose fault it is and how to fix it
       ps           List the processes of started servers, with their memory
 
     Others:

@@ -27,6 +27,8 @@ mod dump;
 #[cfg(unix)]
 mod elicit;
 mod entries;
+#[cfg(unix)]
+mod examples;
 mod failures;
 mod finding;
 mod grammar;
@@ -83,6 +85,8 @@ mod serve_trust;
 #[cfg(unix)]
 mod serve_views;
 mod status;
+#[cfg(unix)]
+mod stubborn_server;
 mod tasks;
 #[cfg(unix)]
 mod terminal;

@@ -4,10 +4,11 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::context::{Command, Context, snapshot};
-use crate::pty::Pty;
+use crate::pty::{Person, Pty};
 
 /// Returns what a terminal of sixty columns receives on stdout and stderr together.
 fn on_terminal(command: Command) -> String {
@@ -118,6 +119,26 @@ fn screen_after(output: &str) -> Vec<String> {
     let mut parser = vt100::Parser::new(24, 60, 0);
     parser.process(output.as_bytes());
     parser.screen().contents().lines().map(ToOwned::to_owned).collect()
+}
+
+/// Nothing of the bar is left on the screen, and the cursor is where the shell expects it.
+#[tokio::test]
+async fn ctrl_c_erases_the_progress_bar() {
+    let context = Context::new();
+    let slow = testkit::server().tool("slow").run().await;
+    let silent = testkit::server().fault(Fault::silent().always()).run().await;
+    let (call, doctor) = (["call", &slow.url(), "slow", "ms=60000"], ["doctor", &silent.url()]);
+    for (words, shown, left) in [(&call[..], "slow", "note: interrupted"), (&doctor, "examining", "")] {
+        let mut command = context.bowline(words);
+        command.arg("--color=never");
+        let person = Person::sits_at(command);
+        let screen = person.sees(shown);
+        assert!(screen.starts_with(['|', '/', '-', '\\']), "precondition, it is the bar: {screen:?}");
+        // Ctrl-C at a terminal sends this signal.
+        kill_process(person.pid(), Signal::INT).expect("it runs");
+        let end = person.leaves();
+        assert_eq!((end.code, &*end.screen, &*end.stdout), (130, left, ""), "{words:?}");
+    }
 }
 
 /// Lines are written in place of the progress bar, which leaves nothing behind.

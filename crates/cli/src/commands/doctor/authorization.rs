@@ -1,5 +1,5 @@
 //! The checks of authorization, step by step: what the server answers without credentials, its
-//! metadata, the authorization server, PKCE, the client, and the login itself.
+//! metadata, the authorization server, PKCE, DPoP, the client, and the login itself.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +8,7 @@ use bowline::auth::{
 };
 use bowline::config::Grant;
 use bowline::{Cause, Fault};
-use bowline_auth::{AuthorizationExamination, ChallengeReply, ResourceFacts};
+use bowline_auth::{AuthorizationExamination, ChallengeReply, ResourceFacts, TokenBinding};
 use bowline_transport::describe_url_text;
 use tokio::time::timeout;
 
@@ -58,7 +58,7 @@ pub(super) async fn check(
     let is_discovered = add_steps(&examination, fault.is_some(), subject, log);
     let mut finding = login_finding(&account, fault, SystemTime::now(), subject);
     if !is_discovered && matches!(account, Ok(None)) {
-        finding = Finding::skipped("no login can be made before that is mended");
+        finding = Finding::skipped("no login can be made before that is fixed");
     }
     log.add_timed("login", read, finding);
 }
@@ -70,7 +70,7 @@ fn add_steps(
     subject: &Subject<'_>,
     log: &CheckLog,
 ) -> bool {
-    let AuthorizationExamination { challenge, resource, issuer, pkce, client, .. } = examination;
+    let AuthorizationExamination { challenge, resource, issuer, pkce, dpop, client, .. } = examination;
     // What works now works although a step would fail.
     let weigh = |finding: Finding| if is_needed { finding } else { finding.without_effect() };
     let mut passed = true;
@@ -89,6 +89,9 @@ fn add_steps(
             Err(error) => error_finding(error, Blame::AuthorizationServer, subject),
         };
         add("pkce", pkce.duration, finding);
+    }
+    if let Some(dpop) = dpop {
+        add("dpop", dpop.duration, dpop_finding(dpop.outcome.as_ref(), is_needed, subject));
     }
     if let Some(client) = client {
         add("client", client.duration, client_finding(client.outcome.as_ref(), subject));
@@ -129,6 +132,22 @@ fn issuer_finding(found: Result<&str, &AuthError>, subject: &Subject<'_>) -> Fin
     }
 }
 
+/// Returns the finding for how tokens are bound. `is_needed` says that the connection failed for want of a login.
+fn dpop_finding(found: Result<&TokenBinding, &AuthError>, is_needed: bool, subject: &Subject<'_>) -> Finding {
+    let unannounced =
+        "the server asks for tokens bound to a key (DPoP), which its authorization server does not announce";
+    match found {
+        Ok(TokenBinding::Key) => Finding::ok("tokens are bound to a key of this machine"),
+        Ok(TokenBinding::Unannounced) if is_needed => {
+            Finding::warning(Blame::AuthorizationServer, unannounced).fix(
+                "if the server refuses other tokens, who runs the authorization server has to offer DPoP",
+            )
+        }
+        Ok(_) => Finding::ok(unannounced),
+        Err(error) => error_finding(error, Blame::AuthorizationServer, subject),
+    }
+}
+
 fn client_finding(found: Result<&ClientOrigin, &AuthError>, subject: &Subject<'_>) -> Finding {
     match found {
         Ok(ClientOrigin::Configured) => Finding::ok("the one of the configuration"),
@@ -152,15 +171,13 @@ fn error_finding(error: &AuthError, server: Blame, subject: &Subject<'_>) -> Fin
     };
     let finding = Finding::failed(blame, exit, error.what.clone());
     match (&error.hint, error.kind) {
-        (Some(hint), _) => finding.mend(hint.clone()).run(subject.edit_command()),
-        (None, AuthErrorKind::Unavailable) => {
-            finding.mend("try again later").run(subject.doctor_command(&[]))
-        }
+        (Some(hint), _) => finding.fix(hint.clone()).run(subject.edit_command()),
+        (None, AuthErrorKind::Unavailable) => finding.fix("try again later").run(subject.doctor_command(&[])),
         (None, AuthErrorKind::Store) => finding
-            .mend("see where logins are stored; nothing there was changed")
+            .fix("see where logins are stored; nothing there was changed")
             .run(subject.command_line.format_command(["auth"])),
-        (None, _) if blame == server => finding.mend("this is not safe to go on with: ask who runs it"),
-        (None, _) => finding.mend("correct `auth` in its entry").run(subject.edit_command()),
+        (None, _) if blame == server => finding.fix("this is not safe to go on with: ask who runs it"),
+        (None, _) => finding.fix("correct `auth` in its entry").run(subject.edit_command()),
     }
 }
 
@@ -185,7 +202,7 @@ fn header_finding(fault: &Fault, subject: &Subject<'_>) -> Option<Finding> {
         ),
         _ => return None,
     };
-    Some(Finding::failed(Blame::You, Exit::Login, seen).mend(text).run(subject.edit_command()))
+    Some(Finding::failed(Blame::You, Exit::Login, seen).fix(text).run(subject.edit_command()))
 }
 
 fn login_finding(
@@ -210,13 +227,13 @@ fn login_finding(
                 format!("the login lacks what the server asks for: {}", scopes.join(" "))
             };
             Finding::failed(Blame::You, Exit::Login, seen)
-                .mend("log in with the scopes that are missing")
+                .fix("log in with the scopes that are missing")
                 .run(login.map(|login| with_scopes(&login, &scopes)))
         }
         Cause::LoginRequired { .. } if is_machine_grant(subject) => {
             let seen = format!("no token: {}", note.unwrap_or("the server refuses the one that was issued"));
             Finding::failed(Blame::You, Exit::Login, seen)
-                .mend("correct `auth` in its entry: no person logs in to this server")
+                .fix("correct `auth` in its entry: no person logs in to this server")
                 .run(subject.edit_command())
         }
         Cause::LoginRequired { .. } => refused_finding(account, login, subject),
@@ -224,13 +241,13 @@ fn login_finding(
             let seen =
                 format!("the store of logins cannot be used: {}", note.unwrap_or("no reason was given"));
             Finding::failed(Blame::Machine, Exit::Usage, seen)
-                .mend("see where logins are stored; nothing there was changed")
+                .fix("see where logins are stored; nothing there was changed")
                 .run(subject.command_line.format_command(["auth"]))
         }
         _ => {
             let seen = format!("the login could not be refreshed: {}", note.unwrap_or("no reason was given"));
             Finding::failed(Blame::AuthorizationServer, Exit::Connection, seen)
-                .mend("try again later; the stored login is unchanged")
+                .fix("try again later; the stored login is unchanged")
                 .run(subject.doctor_command(&[]))
         }
     }
@@ -257,11 +274,11 @@ fn accepted_finding(account: Option<&Account>, now: SystemTime, login: Option<St
         }
         AccountState::RefreshFailing(why) => {
             Finding::warning(Blame::AuthorizationServer, format!("the token cannot be refreshed: {why}"))
-                .mend("it is tried again; if that stays, log in again")
+                .fix("it is tried again; if that stays, log in again")
                 .run(login)
         }
         AccountState::NeedsLogin(why) => {
-            Finding::warning(Blame::You, format!("a new login is needed: {why}")).mend("log in").run(login)
+            Finding::warning(Blame::You, format!("a new login is needed: {why}")).fix("log in").run(login)
         }
         _ => Finding::ok(format!("logged in{who}")),
     }
@@ -271,17 +288,24 @@ fn accepted_finding(account: Option<&Account>, now: SystemTime, login: Option<St
 fn refused_finding(account: Option<&Account>, login: Option<String>, subject: &Subject<'_>) -> Finding {
     let by = |blame, seen: String| Finding::failed(blame, Exit::Login, seen);
     match account.map(|account| &account.state) {
-        None => by(Blame::You, "you are not logged in".to_owned()).mend("log in").run(login),
+        None => by(Blame::You, "you are not logged in".to_owned()).fix("log in").run(login),
         Some(AccountState::NeedsLogin(why)) => {
-            by(Blame::You, format!("a new login is needed: {why}")).mend("log in").run(login)
+            by(Blame::You, format!("a new login is needed: {why}")).fix("log in").run(login)
         }
         Some(AccountState::RefreshFailing(why)) => {
             by(Blame::AuthorizationServer, format!("the token cannot be refreshed: {why}"))
-                .mend("try again later; the stored login is unchanged")
+                .fix("try again later; the stored login is unchanged")
                 .run(subject.doctor_command(&[]))
         }
+        Some(_) if account.is_some_and(|account| !account.refreshable) => {
+            let seen =
+                "the server refuses the token, and the authorization server gave none to refresh it with";
+            by(Blame::You, seen.to_owned())
+                .fix("log in again; if that does not help, ask who runs the server")
+                .run(login)
+        }
         Some(_) => by(Blame::Server, "the server refuses the token that was issued for it".to_owned())
-            .mend("log in again; if that does not help, ask who runs the server")
+            .fix("log in again; if that does not help, ask who runs the server")
             .run(login),
     }
 }

@@ -55,7 +55,7 @@ pub(super) enum Blame {
     Machine,
 }
 
-/// What mends it.
+/// What fixes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remedy {
     pub(super) text: String,
@@ -94,14 +94,14 @@ impl Finding {
         Self { status: Status::Skipped, ..Self::ok(reason) }
     }
 
-    /// Adds what mends it.
-    pub(super) fn mend(mut self, text: impl Into<String>) -> Self {
+    /// Adds what fixes it.
+    pub(super) fn fix(mut self, text: impl Into<String>) -> Self {
         let command = self.remedy.and_then(|remedy| remedy.command);
         self.remedy = Some(Remedy { text: text.into(), command });
         self
     }
 
-    /// Adds the command that mends it, if there is one. Call it after [`Finding::mend`].
+    /// Adds the command that fixes it, if there is one. Call it after [`Finding::fix`].
     pub(super) fn run(mut self, command: impl Into<Option<String>>) -> Self {
         if let Some(remedy) = &mut self.remedy {
             remedy.command = command.into();
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn remedy_keeps_its_text_when_a_command_is_added() {
-        let finding = Finding::failed(Blame::You, Exit::Login, "no").mend("log in").run("x".to_owned());
+        let finding = Finding::failed(Blame::You, Exit::Login, "no").fix("log in").run("x".to_owned());
         let remedy = Remedy { text: "log in".to_owned(), command: Some("x".to_owned()) };
         assert_eq!(finding.remedy, Some(remedy));
     }

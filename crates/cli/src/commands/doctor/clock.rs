@@ -47,7 +47,7 @@ fn finding(date: Option<SystemTime>, now: SystemTime) -> Finding {
     }
     let seen = format!("the clock of this machine is {} {word} that of the server", clock::format_span(skew));
     Finding::failed(Blame::Machine, Exit::Usage, seen)
-        .mend("set the clock: tokens and certificates seem invalid otherwise")
+        .fix("set the clock: tokens and certificates seem invalid otherwise")
         .run(clock_command())
         .without_effect()
 }

@@ -47,7 +47,7 @@ fn unreadable_finding(failure: Failure, settings: &Settings) -> Finding {
         Failure::Signal(_) | Failure::Output(_) => ("the configuration cannot be read".to_owned(), None),
     };
     Finding::failed(Blame::You, Exit::Usage, message)
-        .mend(hint.unwrap_or_else(|| "correct the file, or name another one with --config".to_owned()))
+        .fix(hint.unwrap_or_else(|| "correct the file, or name another one with --config".to_owned()))
         .run(settings.command_line.format_command(["config", "path"]))
 }
 
@@ -57,7 +57,7 @@ fn files_finding(layers: &Layers, settings: &Settings) -> Finding {
         let file = problems[0].file.display();
         let count = units::count(problems.len(), "problem");
         return Finding::failed(Blame::You, Exit::Usage, format!("{count}, the first in {file}"))
-            .mend("correct the file")
+            .fix("correct the file")
             .run(settings.command_line.format_command(["config", "check"]))
             .details(problems.into_iter().take(MAX_PROBLEMS).map(problem_line));
     }
@@ -75,9 +75,9 @@ fn untrusted_finding(file: &UntrustedFile) -> Finding {
     let finding = Finding::warning(Blame::You, seen);
     match &file.reason {
         DistrustReason::State(_) => {
-            finding.mend("look at what it would do, and trust it if you agree").run(trust_command(&file.path))
+            finding.fix("look at what it would do, and trust it if you agree").run(trust_command(&file.path))
         }
-        reason => finding.mend(reason.suggest_fix(&file.path)),
+        reason => finding.fix(reason.suggest_fix(&file.path)),
     }
 }
 
@@ -123,7 +123,7 @@ fn entry_finding(problems: &[Problem], settings: &Settings) -> Finding {
         None => "its entry cannot be used".to_owned(),
     };
     Finding::failed(Blame::You, Exit::Usage, seen)
-        .mend(hint.unwrap_or_else(|| "correct the entry".to_owned()))
+        .fix(hint.unwrap_or_else(|| "correct the entry".to_owned()))
         .run(settings.command_line.format_command(["config", "check"]))
         .details(problems.iter().take(MAX_PROBLEMS).map(problem_line))
 }
@@ -137,7 +137,7 @@ pub(super) fn usable_finding(name: &str, layer: &Layer) -> Finding {
     match notes.first() {
         None => Finding::ok(seen),
         Some(note) => Finding::warning(Blame::You, format!("{seen}: {}", keyed_message(note)))
-            .mend(note.hint.clone().unwrap_or_else(|| "correct the entry".to_owned()))
+            .fix(note.hint.clone().unwrap_or_else(|| "correct the entry".to_owned()))
             .details(notes.iter().take(MAX_PROBLEMS).map(|note| problem_line(note))),
     }
 }

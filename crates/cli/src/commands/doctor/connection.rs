@@ -132,7 +132,7 @@ fn requests_finding(listed: bowline::Result<Option<ListOutcome>>, subject: &Subj
         Ok(Some(ListOutcome { method, count, dropped })) => {
             let seen = format!("{method}: {}, and {dropped} malformed", units::count(count, "element"));
             Finding::warning(Blame::Server, seen)
-                .mend("malformed elements are left out: report it to who makes the server")
+                .fix("malformed elements are left out: report it to who makes the server")
                 .run(subject.log_command())
         }
         Err(error) => fault::of_error(&error, subject),
@@ -148,13 +148,13 @@ fn ping_finding(took: Duration, server: &Server) -> Finding {
         return Finding::ok(format!("it answers; {interval}"));
     }
     Finding::warning(Blame::Server, format!("it took {} to answer; {interval}", units::time(took)))
-        .mend("the server, or the way to it, is slow: ask who runs it")
+        .fix("the server, or the way to it, is slow: ask who runs it")
 }
 
 fn silent_finding(subject: &Subject<'_>) -> Finding {
     let seen = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
     Finding::failed(Blame::Server, Exit::Timeout, seen)
-        .mend("the server does not answer: ask who runs it, or see its log")
+        .fix("the server does not answer: ask who runs it, or see its log")
         .run(subject.log_command())
 }
 
@@ -171,7 +171,7 @@ fn session_finding(kind: SessionKind, health: &Health, subject: &Subject<'_>) ->
     let (lost, recovered) = (health.sessions_lost, health.recoveries);
     if lost > 0 {
         let seen = format!("the server lost its session {} within this check", times(lost));
-        return Finding::warning(Blame::Server, seen).mend(SESSION_ADVICE).run(subject.doctor_command(&[]));
+        return Finding::warning(Blame::Server, seen).fix(SESSION_ADVICE).run(subject.doctor_command(&[]));
     }
     if recovered > 0 {
         let why = health.last_fault.as_ref().map(|(_, fault)| fault::of_fault(fault, subject));
@@ -179,7 +179,7 @@ fn session_finding(kind: SessionKind, health: &Health, subject: &Subject<'_>) ->
         let seen = format!("the connection broke {} within this check{what}", times(recovered));
         let finding = Finding::warning(Blame::Server, seen);
         return finding
-            .mend("it was made again; the log of the server may say why it broke")
+            .fix("it was made again; the log of the server may say why it broke")
             .run(subject.log_command())
             .details(why.into_iter().flat_map(|why| why.details));
     }
@@ -199,11 +199,11 @@ fn output_finding(health: &Health, subject: &Subject<'_>) -> Finding {
     let lines = |count: u64| units::count(usize::try_from(count).unwrap_or(usize::MAX), "line");
     let logged = format!("{} on stderr", lines(stderr));
     if stray == 0 {
-        return Finding::ok(format!("nothing but messages on stdout; {logged}"));
+        return Finding::ok(format!("only messages on stdout; {logged}"));
     }
     let seen = format!("non-MCP output on stdout: {}; {logged}", lines(stray));
     Finding::warning(Blame::Server, seen)
-        .mend("other hosts may give up there: the server has to write its log to stderr")
+        .fix("other hosts may give up there: the server has to write its log to stderr")
         .run(subject.log_command())
 }
 
@@ -211,7 +211,7 @@ fn shutdown_finding(end: Option<ProcessEnd>) -> Finding {
     let advice = "hosts that only close its input leave it running: report it to who makes the server";
     let Some(end) = end else {
         return Finding::warning(Blame::Server, "the process could not be ended in time")
-            .mend("it is ended with this command")
+            .fix("it is ended with this command")
             .run("bowline ps".to_owned());
     };
     let seen = match end.step {
@@ -225,7 +225,7 @@ fn shutdown_finding(end: Option<ProcessEnd>) -> Finding {
         ShutdownStep::Terminated => "it did not end when its input did; SIGTERM ended it",
         _ => "it ended neither when its input did nor on SIGTERM, and was killed",
     };
-    Finding::warning(Blame::Server, seen).mend(advice)
+    Finding::warning(Blame::Server, seen).fix(advice)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Decides what a fault of a connection means: what was seen, whose fault it is, and what mends it.
+//! Decides what a fault of a connection means: what was seen, whose fault it is, and what fixes it.
 
 use std::time::Duration;
 
+use bowline::auth::missing_scopes;
 use bowline::config::Protocol;
 use bowline::{Cause, Error, ErrorKind, Exit as ProcessExit, Fault, Limit, Misbehavior};
 use bowline_transport::describe_url;
@@ -12,6 +13,7 @@ use super::subject::Subject;
 use crate::args::format_duration;
 use crate::exit::Exit;
 use crate::failure::exit_for_cause;
+use crate::suggested_command::with_scopes;
 
 /// Returns the finding for a request, or a connection, that failed.
 pub(super) fn of_error(error: &Error, subject: &Subject<'_>) -> Finding {
@@ -20,11 +22,11 @@ pub(super) fn of_error(error: &Error, subject: &Subject<'_>) -> Finding {
         ErrorKind::Server(rpc) => {
             let seen = format!("{} was answered with error {}: {}", error.method(), rpc.code, rpc.message);
             Finding::failed(Blame::Server, Exit::Server, seen)
-                .mend("this is an error of the server: its log may say more")
+                .fix("this is an error of the server: its log may say more")
                 .run(subject.log_command())
         }
         _ => Finding::failed(Blame::Server, Exit::Server, error.to_string())
-            .mend("this is an error of the server: its log may say more")
+            .fix("this is an error of the server: its log may say more")
             .run(subject.log_command()),
     }
 }
@@ -39,53 +41,57 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
     let by = |blame| Finding::failed(blame, exit, seen.clone());
     let again = subject.doctor_command(&[]);
     let finding = match &fault.cause {
-        Cause::Refused => by(Blame::Server).mend("start the server, or correct the port in the URL").run(again),
+        Cause::Refused => by(Blame::Server).fix("start the server, or correct the port in the URL").run(again),
         Cause::Dns | Cause::Unreachable => {
-            by(Blame::Network).mend("is this machine online, and does the server need a VPN or a proxy?").run(again)
+            by(Blame::Network).fix("is this machine online, and does the server need a VPN or a proxy?").run(again)
         }
         Cause::Tls => by(Blame::You)
-            .mend("if the server wants a certificate of yours, set `client_cert` and `client_key` in its entry")
+            .fix("if the server wants a certificate of yours, set `client_cert` and `client_key` in its entry")
             .run(subject.edit_command()),
         Cause::Cut => by(Blame::Server)
-            .mend("the server, or something in front of it, closes connections: ask who runs it")
+            .fix("the server, or something in front of it, closes connections: ask who runs it")
             .run(again),
         Cause::Timeout(Limit::Connect) if subject.is_process() => by(Blame::Server)
-            .mend("a first start may have to download: allow more time; else it waits for something, see its log")
+            .fix("a first start may have to download: allow more time; else it waits for something, see its log")
             .run(more_time_command(subject)),
         Cause::Timeout(Limit::Connect) => by(Blame::Server)
-            .mend("the server accepts connections and does not answer: allow more time, or ask who runs it")
+            .fix("the server accepts connections and does not answer: allow more time, or ask who runs it")
             .run(more_time_command(subject)),
         Cause::Timeout(_) => by(Blame::Server)
-            .mend("the server does not answer: ask who runs it, or see its log")
+            .fix("the server does not answer: ask who runs it, or see its log")
             .run(subject.log_command()),
         Cause::Status { code, .. } => of_status(*code, fault, subject),
-        Cause::LoginRequired { .. } => by(Blame::You).mend("log in").run(subject.login_command()),
+        Cause::LoginRequired { challenge, .. } => {
+            let scopes = missing_scopes(challenge).unwrap_or_default();
+            let login = subject.login_command().map(|login| with_scopes(&login, &scopes));
+            by(Blame::You).fix("log in").run(login)
+        }
         Cause::LoginUnavailable => {
-            by(Blame::AuthorizationServer).mend("try again later; the stored login is unchanged").run(again)
+            by(Blame::AuthorizationServer).fix("try again later; the stored login is unchanged").run(again)
         }
         Cause::StoreUnavailable => by(Blame::Machine)
-            .mend("see where logins are stored; nothing there was changed")
+            .fix("see where logins are stored; nothing there was changed")
             .run(subject.command_line.format_command(["auth"])),
         Cause::HeadersCommand => by(Blame::You)
-            .mend("run the `headers_command` of its entry directly to see what it prints")
+            .fix("run the `headers_command` of its entry directly to see what it prints")
             .run(subject.edit_command()),
         Cause::PlainHttp => by(Blame::You)
-            .mend("use https, or set `allow_http = true` in its entry")
+            .fix("use https, or set `allow_http = true` in its entry")
             .run(subject.edit_command()),
-        Cause::NotBuilt { .. } => by(Blame::Bowline).mend("install a bowline that has this feature"),
+        Cause::NotBuilt { .. } => by(Blame::Bowline).fix("install a bowline that has this feature"),
         Cause::Redirect { location } => of_redirect(location, fault, by, subject),
-        Cause::Spawn(_) => by(Blame::Machine).mend("is it a program for this machine?").run(subject.edit_command()),
+        Cause::Spawn(_) => by(Blame::Machine).fix("is it a program for this machine?").run(subject.edit_command()),
         Cause::Exited(exit) => of_exit(*exit, by(Blame::Server), fault, subject),
         Cause::Protocol(misbehavior) => of_misbehavior(misbehavior, fault, by, subject),
-        Cause::SessionLost => by(Blame::Server).mend(SESSION_ADVICE).run(again),
-        Cause::NotAffine => by(Blame::Server).mend(SESSION_ADVICE).run(again),
+        Cause::SessionLost => by(Blame::Server).fix(SESSION_ADVICE).run(again),
+        Cause::NotAffine => by(Blame::Server).fix(SESSION_ADVICE).run(again),
         Cause::NoCommonVersion { .. } => by(Blame::Server)
-            .mend("bowline speaks 2024-11-05 to 2026-07-28: update the server, or bowline")
+            .fix("bowline speaks 2024-11-05 to 2026-07-28: update the server, or bowline")
             .run(subject.command_line.format_command(["--version"])),
         Cause::Loop => by(Blame::You)
-            .mend("remove the entry: it is this gateway itself, or leads back to it")
+            .fix("remove the entry: it is this gateway itself, or leads back to it")
             .run(subject.edit_command()),
-        _ => by(Blame::Bowline).mend("this should not happen: please report it").run(subject.doctor_command(&["--report"])),
+        _ => by(Blame::Bowline).fix("this should not happen: please report it").run(subject.doctor_command(&["--report"])),
     };
     finding.details(evidence_lines(fault))
 }
@@ -113,22 +119,22 @@ fn of_status(code: u16, fault: &Fault, subject: &Subject<'_>) -> Finding {
             } else {
                 format!("{} s", after.as_secs().max(1))
             };
-            by(Blame::Server).mend(format!("the server is busy and asks to come back in {wait}")).run(again)
+            by(Blame::Server).fix(format!("the server is busy and asks to come back in {wait}")).run(again)
         }
         (403, _) => by(Blame::You)
-            .mend("access is denied: is this your URL, and is the token meant for this server?")
+            .fix("access is denied: is this your URL, and is the token meant for this server?")
             .run(subject.edit_command()),
         (404 | 405, _) => by(Blame::You)
-            .mend("correct the path of the URL; many servers listen under /mcp")
+            .fix("correct the path of the URL; many servers listen under /mcp")
             .run(subject.other_url_command(|url| url.set_path("/mcp"))),
-        (429, _) => by(Blame::Server).mend("the server is busy: try again later").run(again),
+        (429, _) => by(Blame::Server).fix("the server is busy: try again later").run(again),
         (502..=504 | 520..=527 | 530, _) => by(Blame::Server)
-            .mend("what is in front of the server cannot reach it: ask who runs it")
+            .fix("what is in front of the server cannot reach it: ask who runs it")
             .run(again),
         (500.., _) => {
-            by(Blame::Server).mend("this is an error of the server: its log may say more").run(again)
+            by(Blame::Server).fix("this is an error of the server: its log may say more").run(again)
         }
-        _ => by(Blame::You).mend("is this the address of an MCP server?").run(subject.edit_command()),
+        _ => by(Blame::You).fix("is this the address of an MCP server?").run(subject.edit_command()),
     }
 }
 
@@ -147,16 +153,14 @@ fn of_redirect(
     if is_itself {
         let mut finding = by(Blame::Server);
         finding.seen = format!("the server redirects to itself: {location}");
-        return finding
-            .mend("no URL can help: ask who runs the server, or what is in front of it")
-            .run(again);
+        return finding.fix("no URL can help: ask who runs the server, or what is in front of it").run(again);
     }
     if fault.evidence.note.as_deref() == Some("one redirect too many") {
         return by(Blame::Server)
-            .mend("the server, or something in front of it, redirects without end: ask who runs it")
+            .fix("the server, or something in front of it, redirects without end: ask who runs it")
             .run(again);
     }
-    by(Blame::You).mend("if you trust that address, use it as the URL").run(subject.edit_command())
+    by(Blame::You).fix("if you trust that address, use it as the URL").run(subject.edit_command())
 }
 
 fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject<'_>) -> Finding {
@@ -167,7 +171,7 @@ fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject
         }
         _ => "see what it printed: often an argument or a variable is missing",
     };
-    finding.mend(text).run(subject.log_command())
+    finding.fix(text).run(subject.log_command())
 }
 
 fn of_misbehavior(
@@ -185,13 +189,13 @@ fn of_misbehavior(
     }
     match misbehavior {
         Misbehavior::Echo => {
-            by(Blame::You).mend("`command` is no MCP server: correct it").run(subject.edit_command())
+            by(Blame::You).fix("`command` is not an MCP server: correct it").run(subject.edit_command())
         }
         Misbehavior::ContentType if !subject.is_process() => by(Blame::You)
-            .mend("is this the MCP endpoint, and not a web page? Many servers listen under /mcp")
+            .fix("is this the MCP endpoint, and not a web page? Many servers listen under /mcp")
             .run(subject.other_url_command(|url| url.set_path("/mcp"))),
         _ => by(Blame::Server)
-            .mend("the server breaks the protocol: report it to who makes it")
+            .fix("the server breaks the protocol: report it to who makes it")
             .run(subject.log_command()),
     }
 }
@@ -207,12 +211,12 @@ fn of_broken_http(problem: &str, by: impl Fn(Blame) -> Finding, subject: &Subjec
     if problem.starts_with("invalid HTTP version") {
         let mut finding = by(Blame::You);
         "what listens there does not speak HTTP".clone_into(&mut finding.seen);
-        return finding.mend("correct the port in the URL").run(subject.edit_command());
+        return finding.fix("correct the port in the URL").run(subject.edit_command());
     }
     let mut finding = by(Blame::Server);
-    finding.seen = format!("the server's answer is no valid HTTP: {problem}");
+    finding.seen = format!("the server's answer is not valid HTTP: {problem}");
     finding
-        .mend("the server, or something in front of it, breaks HTTP: report it to who runs it")
+        .fix("the server, or something in front of it, breaks HTTP: report it to who runs it")
         .run(subject.log_command())
 }
 
@@ -224,7 +228,7 @@ fn of_refused_handshake(refusal: &str, mut finding: Finding, subject: &Subject<'
         _ => "initialize",
     };
     finding.seen = format!("the server refused `{method}`: {refusal}");
-    finding.mend("its log may say why it refuses").run(subject.log_command())
+    finding.fix("its log may say why it refuses").run(subject.log_command())
 }
 
 /// What happened, without what would happen next: the command ends here.
@@ -314,7 +318,7 @@ mod tests {
         assert_eq!(text, "the server is busy and asks to come back in an hour or more");
     }
 
-    /// Checks the finding for a fault with a note: what was seen, whose fault it is, and what mends it.
+    /// Checks the finding for a fault with a note: what was seen, whose fault it is, and what fixes it.
     fn assert_finding(server: &Server, fault: &Fault, blame: Blame, seen: &str, text: &str, command: &str) {
         let finding = with_subject(server, |subject| of_fault(fault, subject));
         assert_eq!((finding.blame, &*finding.seen), (Some(blame), seen));

@@ -102,7 +102,7 @@ impl FixedSetting {
             ),
         };
         Finding::failed(Blame::You, Exit::Connection, format!("the server speaks {spoken}, but {setting}"))
-            .mend(text)
+            .fix(text)
             .run(command)
             .details([format!("with this setting: {}", failure.seen)])
             .details(failure.details.clone())

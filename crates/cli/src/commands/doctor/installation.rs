@@ -96,10 +96,10 @@ fn state_finding(folder: Option<&Path>, refused: Option<Result<(), String>>) -> 
         (Some(folder), Some(Ok(()))) if folder.exists() => Finding::ok(folder.display().to_string()),
         (Some(folder), Some(Ok(()))) => Finding::ok(format!("{} does not exist yet", folder.display())),
         (Some(folder), Some(Err(why))) => Finding::failed(Blame::Machine, Exit::Usage, why)
-            .mend("look into the folder, then make it yours alone")
+            .fix("look into the folder, then make it yours alone")
             .run(format!("chmod 700 {}", bowline_settings::shell_quote(&folder.display().to_string()))),
         _ => Finding::failed(Blame::Machine, Exit::Usage, "there is no folder for state: HOME is not set")
-            .mend("set HOME to your home folder"),
+            .fix("set HOME to your home folder"),
     }
 }
 
@@ -116,7 +116,7 @@ fn broken_store_finding(failure: Failure, command_line: &CommandLine) -> Finding
         Failure::Signal(_) | Failure::Output(_) => ("the store cannot be used".to_owned(), None),
     };
     Finding::failed(Blame::Machine, Exit::Usage, seen)
-        .mend(
+        .fix(
             hint.unwrap_or_else(|| "`[store]` in your configuration sets where logins are stored".to_owned()),
         )
         .run(command_line.format_command(["auth"]))
@@ -129,7 +129,7 @@ fn logins_finding(accounts: &[Account], command_line: &CommandLine) -> Finding {
     let Some(first) = needing.first() else { return Finding::ok(count) };
     let names: Vec<&str> = needing.iter().map(|account| account.server.as_str()).collect();
     Finding::warning(Blame::You, format!("{count}, of which these have ended: {}", names.join(", ")))
-        .mend("log in again")
+        .fix("log in again")
         .run(command_line.format_command(["login", &first.server]))
 }
 
@@ -140,7 +140,7 @@ fn clock_finding(program: Option<SystemTime>, now: SystemTime) -> Finding {
         Some(behind) if behind > Duration::from_secs(24 * 60 * 60) => {
             let seen = format!("{shown} is {} before this program was made", clock::format_span(behind));
             Finding::failed(Blame::Machine, Exit::Usage, seen)
-                .mend("set the clock: tokens and certificates seem invalid otherwise")
+                .fix("set the clock: tokens and certificates seem invalid otherwise")
                 .run(clock_command())
         }
         _ => Finding::ok(shown),
@@ -155,7 +155,7 @@ fn processes_finding(listed: Result<Vec<RunningServer>, String>, command_line: &
                 Blame::Machine,
                 format!("the records of processes cannot be read: {why}"),
             )
-            .mend("see what is wrong with them")
+            .fix("see what is wrong with them")
             .run(command_line.format_command(["ps"]));
         }
     };
@@ -168,9 +168,7 @@ fn processes_finding(listed: Result<Vec<RunningServer>, String>, command_line: &
         });
     }
     let seen = format!("left by a bowline that was killed: {}", orphans.join(", "));
-    Finding::warning(Blame::Machine, seen)
-        .mend("end them")
-        .run(command_line.format_command(["ps", "--clean"]))
+    Finding::warning(Blame::Machine, seen).fix("end them").run(command_line.format_command(["ps", "--clean"]))
 }
 
 #[cfg(unix)]
@@ -202,20 +200,23 @@ mod daemon {
             count += 1;
             let pulse = Arc::new(DaemonPulse::new(found.socket));
             let is_hung = timeout(ANSWER_TIMEOUT, pulse.is_hung()).await.unwrap_or(true);
-            log.add("daemon", begun, finding(is_hung, found.pid));
+            log.add("daemon", begun, finding(is_hung, found.pid, found.version.as_deref()));
         }
         if count == 0 {
             log.add("daemon", begun, Finding::ok("none is running"));
         }
     }
 
-    fn finding(is_hung: bool, pid: Option<u32>) -> Finding {
-        let named = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    fn finding(is_hung: bool, pid: Option<u32>, version: Option<&str>) -> Finding {
+        let facts =
+            [pid.map(|pid| format!("pid {pid}")), version.map(|version| format!("version {version}"))];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        let named = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
         if !is_hung {
             return Finding::ok(format!("`bowline serve`{named} answers"));
         }
         Finding::failed(Blame::Bowline, Exit::Timeout, format!("`bowline serve`{named} does not answer"))
-            .mend("end it: hosts start another one, and keep their sessions")
+            .fix("end it: hosts start another one, and keep their sessions")
             .run(pid.map(|pid| format!("kill -9 {pid}")))
     }
 }

@@ -106,7 +106,7 @@ pub(super) async fn check_tunnel(
         return None;
     }
     let seen = format!("the proxy at {proxy} does not answer");
-    Some(proxy_mended(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
+    Some(with_proxy_fix(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
 }
 
 /// Returns the finding for a request that a proxy was to forward. `None` if the proxy is not at fault.
@@ -116,7 +116,7 @@ pub(super) fn forwarding_finding(fault: &Fault, subject: &Subject<'_>) -> Option
         Cause::Status { code: 407, .. } => Some(proxy_login_finding(proxy)),
         Cause::Timeout(Limit::Connect) => {
             let seen = format!("no answer comes through the proxy at {proxy}");
-            Some(proxy_mended(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
+            Some(with_proxy_fix(Finding::failed(Blame::Network, Exit::Timeout, seen), subject))
         }
         _ => None,
     }
@@ -147,7 +147,7 @@ async fn is_silent_proxy(probe: &ServerProbe, subject: &Subject<'_>) -> bool {
 
 fn proxy_login_finding(proxy: &str) -> Finding {
     let seen = format!("the proxy at {proxy} requires credentials (status 407)");
-    Finding::failed(Blame::You, Exit::Connection, seen).mend(format!(
+    Finding::failed(Blame::You, Exit::Connection, seen).fix(format!(
         "write user and password into HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: http://USER:PASSWORD@{proxy}"
     ))
 }
@@ -169,24 +169,24 @@ fn route_finding(route: &ServerRoute, unusable_variable: Option<&str>, subject: 
             _ => format!("none: the server is reached directly, since {name} is not the URL of a proxy"),
         };
         let finding = Finding::warning(Blame::You, seen);
-        return finding.mend(format!("set {name} to an address such as http://HOST:PORT, or unset it"));
+        return finding.fix(format!("set {name} to an address such as http://HOST:PORT, or unset it"));
     }
     match route {
         ServerRoute::Proxy(proxy) => Finding::ok(format!("through {proxy}, which also resolves the name")),
         ServerRoute::UnsupportedProxy(proxy) => {
             let seen = format!("{proxy} is a proxy of a kind that is not supported");
-            proxy_mended(Finding::failed(Blame::You, Exit::Connection, seen), subject)
+            with_proxy_fix(Finding::failed(Blame::You, Exit::Connection, seen), subject)
         }
         _ => Finding::ok("none: the server is reached directly"),
     }
 }
 
 /// Adds how to do without the proxy, which a variable names.
-fn proxy_mended(finding: Finding, subject: &Subject<'_>) -> Finding {
+fn with_proxy_fix(finding: Finding, subject: &Subject<'_>) -> Finding {
     let host = subject.server.transport.http().and_then(|http| http.url.host_str()).unwrap_or_default();
     let again =
         subject.doctor_command(&[]).map(|command| format!("NO_PROXY={} {command}", shell_quote(host)));
-    finding.mend("correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the server in NO_PROXY").run(again)
+    finding.fix("correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the server in NO_PROXY").run(again)
 }
 
 fn dns_finding(place: &Place<'_>, found: Result<&[IpAddr], &Fault>, subject: &Subject<'_>) -> Finding {
@@ -212,7 +212,7 @@ fn dns_finding(place: &Place<'_>, found: Result<&[IpAddr], &Fault>, subject: &Su
     };
     if place.is_proxied {
         let seen = format!("the proxy {host} has no address: {fault}");
-        return proxy_mended(Finding::failed(Blame::You, Exit::Connection, seen), subject);
+        return with_proxy_fix(Finding::failed(Blame::You, Exit::Connection, seen), subject);
     }
     let (seen, exit) = if matches!(fault.cause, Cause::Timeout(_)) {
         (format!("no answer about {host} within {} s", DNS_TIMEOUT.as_secs()), Exit::Timeout)
@@ -221,7 +221,7 @@ fn dns_finding(place: &Place<'_>, found: Result<&[IpAddr], &Fault>, subject: &Su
         (format!("{host} has no address: {note}"), Exit::Connection)
     };
     Finding::failed(Blame::Network, exit, seen)
-        .mend("is the name in the URL spelled right, is this machine online, and does the name need a VPN?")
+        .fix("is the name in the URL spelled right, is this machine online, and does the name need a VPN?")
         .run(subject.edit_command())
 }
 
@@ -233,28 +233,28 @@ fn tcp_finding(place: &Place<'_>, connected: Result<String, &Fault>, subject: &S
     };
     if place.is_proxied {
         let seen = format!("the proxy {at} cannot be reached: {fault}");
-        return proxy_mended(Finding::failed(Blame::You, Exit::Connection, seen), subject);
+        return with_proxy_fix(Finding::failed(Blame::You, Exit::Connection, seen), subject);
     }
     match &fault.cause {
         Cause::Refused => {
             let seen = format!("{at} refuses connections: nothing listens there");
             Finding::failed(Blame::Server, Exit::Connection, seen)
-                .mend("start the server, or correct the port in the URL")
+                .fix("start the server, or correct the port in the URL")
                 .run(subject.doctor_command(&[]))
         }
         Cause::Cut => {
             Finding::failed(Blame::Server, Exit::Connection, format!("{at} resets connections at once"))
-                .mend("the server, or something in front of it, closes connections: ask who runs it")
+                .fix("the server, or something in front of it, closes connections: ask who runs it")
                 .run(subject.doctor_command(&[]))
         }
         Cause::Timeout(_) => {
             let seen = format!("{at} does not answer within {} s", CONNECT_TIMEOUT.as_secs());
             Finding::failed(Blame::Network, Exit::Timeout, seen)
-                .mend("a firewall drops what is sent there, or the machine is down: ask who runs it")
+                .fix("a firewall drops what is sent there, or the machine is down: ask who runs it")
                 .run(subject.doctor_command(&[]))
         }
         _ => Finding::failed(Blame::Network, Exit::Connection, format!("{at} cannot be reached: {fault}"))
-            .mend("is this machine online, and does the server need a VPN or a proxy (HTTPS_PROXY)?")
+            .fix("is this machine online, and does the server need a VPN or a proxy (HTTPS_PROXY)?")
             .run(subject.doctor_command(&[])),
     }
 }
@@ -265,12 +265,12 @@ fn socket_finding(path: &str, fault: Option<&Fault>, subject: &Subject<'_>) -> F
         Some(fault) if matches!(fault.cause, Cause::Refused) => {
             let seen = format!("nobody listens on {path}");
             Finding::failed(Blame::Server, Exit::Connection, seen)
-                .mend("start the server, or correct `socket` in its entry")
+                .fix("start the server, or correct `socket` in its entry")
                 .run(subject.doctor_command(&[]))
         }
         Some(fault) => {
             Finding::failed(Blame::Machine, Exit::Connection, format!("{path} cannot be used: {fault}"))
-                .mend("are you allowed to use that socket?")
+                .fix("are you allowed to use that socket?")
                 .run(format!("ls -l {}", shell_quote(path)))
         }
     }

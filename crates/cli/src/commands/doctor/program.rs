@@ -1,4 +1,4 @@
-//! The check `program`: whether a command can be found and started.
+//! The check `program`: whether a command can be found and started, and which version runs it.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,15 +9,36 @@ use bowline_settings::shell_quote;
 use bowline_transport::process::{ProgramLocation, WINDOWS_LINE_END, locate};
 
 use super::check::{Blame, CheckLog, Finding};
+use super::interpreter::Versions;
 use super::subject::Subject;
 use crate::exit::Exit;
 use crate::failure::UNIX_LINE_ENDS;
 
-/// Looks for the program, without starting it. Returns whether it was found.
+/// Looks for the program, without starting it; only an interpreter or a launcher is asked for its version. Returns
+/// whether it was found.
 pub(super) async fn check(program: &Program, subject: &Subject<'_>, log: &CheckLog) -> bool {
     let begun = Instant::now();
     let found = locate(program).await;
-    log.add("program", begun, finding(program, found.as_ref(), subject))
+    let mut finding = finding(program, found.as_ref(), subject);
+    if let (Ok(location), false) = (&found, finding.is_failed()) {
+        finding.seen = describe(location, &Versions::query(program, location).await);
+    }
+    log.add("program", begun, finding)
+}
+
+/// Describes a program that can be started: `/usr/bin/npx (10.8.1), a script for /usr/bin/node (v22.3.0)`.
+fn describe(location: &ProgramLocation, versions: &Versions) -> String {
+    let with_version = |file: &Path, version: Option<&str>| match version {
+        Some(version) => format!("{} ({version})", file.display()),
+        None => file.display().to_string(),
+    };
+    let command = with_version(&location.file, versions.command.as_deref());
+    match location.interpreter.as_ref().and_then(|it| it.file.as_deref()) {
+        Some(file) => {
+            format!("{command}, a script for {}", with_version(file, versions.interpreter.as_deref()))
+        }
+        None => command,
+    }
 }
 
 fn finding(program: &Program, found: Result<&ProgramLocation, &Fault>, subject: &Subject<'_>) -> Finding {
@@ -28,20 +49,16 @@ fn finding(program: &Program, found: Result<&ProgramLocation, &Fault>, subject: 
                 let file = found.file.display().to_string();
                 let strip = format!(r"perl -pi -e 's/\r$//' {}", shell_quote(&file));
                 let seen = format!("{file} cannot be started: {WINDOWS_LINE_END}");
-                Finding::failed(Blame::Machine, Exit::Connection, seen).mend(UNIX_LINE_ENDS).run(strip)
+                Finding::failed(Blame::Machine, Exit::Connection, seen).fix(UNIX_LINE_ENDS).run(strip)
             }
             Some(interpreter) if interpreter.file.is_none() => {
                 let file = found.file.display();
                 let seen = format!("{file} is a script for `{}`, which was not found", interpreter.name);
                 Finding::failed(Blame::Machine, Exit::Connection, seen)
-                    .mend(install_advice(&interpreter.name))
+                    .fix(install_advice(&interpreter.name))
                     .run(install_command(&interpreter.name))
             }
-            Some(interpreter) => {
-                let by = interpreter.file.as_deref().unwrap_or(Path::new(""));
-                Finding::ok(format!("{}, a script for {}", found.file.display(), by.display()))
-            }
-            None => Finding::ok(found.file.display().to_string()),
+            _ => Finding::ok(describe(found, &Versions::default())),
         },
         Err(fault) => {
             let seen = fault.to_string();
@@ -50,19 +67,19 @@ fn finding(program: &Program, found: Result<&ProgramLocation, &Fault>, subject: 
                     let is_path = Path::new(command).components().count() > 1;
                     let chmod = is_path.then(|| format!("chmod +x {}", shell_quote(command)));
                     Finding::failed(Blame::Machine, Exit::Connection, seen)
-                        .mend("mark it as executable, if it is a program")
+                        .fix("mark it as executable, if it is a program")
                         .run(chmod)
                 }
                 Cause::Spawn(SpawnError::NotFound) if is_command_line(command) => {
                     Finding::failed(Blame::You, Exit::Connection, seen)
-                        .mend("`command` is the program alone: write what follows it into `args`")
+                        .fix("`command` is the program alone: write what follows it into `args`")
                         .run(subject.edit_command())
                 }
                 Cause::Spawn(SpawnError::NotFound) => Finding::failed(Blame::Machine, Exit::Connection, seen)
-                    .mend(install_advice(command))
+                    .fix(install_advice(command))
                     .run(install_command(command)),
                 _ => Finding::failed(Blame::You, Exit::Connection, seen)
-                    .mend("correct `cwd` and `command` in its entry")
+                    .fix("correct `cwd` and `command` in its entry")
                     .run(subject.edit_command()),
             }
         }
@@ -107,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mends_a_missing_program_depends_on_it() {
+    fn what_fixes_a_missing_program_depends_on_it() {
         let remedy =
             |finding: Finding| finding.remedy.map(|Remedy { text, command }| (text, command)).unwrap();
         let (text, command) = remedy(of("uvx", SpawnError::NotFound));

@@ -178,7 +178,7 @@ impl Layout {
             more(&format!("fault of: {}", blame.describe()), &|text| paint(style, text));
         }
         if let Some(Remedy { text, command }) = &finding.remedy {
-            more(&format!("to mend it: {text}"), &str::to_owned);
+            more(&format!("to fix it: {text}"), &str::to_owned);
             if let Some(command) = command {
                 // A command is not wrapped, so that it can be copied.
                 let command = paint(STRONG, &escape::line(command));
@@ -252,7 +252,7 @@ mod tests {
         let check = |name, finding| Check { name, duration: Duration::from_micros(1230), finding };
         let failed =
             Finding::failed(Blame::AuthorizationServer, Exit::Login, "it said \x1b[2Jno\nand more of it")
-                .mend("ask who runs it")
+                .fix("ask who runs it")
                 .run("bowline login docs".to_owned())
                 .details(["stderr: bad".to_owned()]);
         let checks = vec![
@@ -289,7 +289,7 @@ mod tests {
           x authorization server  1.23 ms  it said \u{1b}[2Jno\nand more of it
                                            stderr: bad
                                            fault of: the authorization server
-                                           to mend it: ask who runs it
+                                           to fix it: ask who runs it
                                            run: bowline login docs
           - skipped, since an earlier check failed: era, session
         ");
@@ -308,7 +308,7 @@ mod tests {
               it said \u{1b}[2Jno\nand more of it
               stderr: bad
               fault of: the authorization server
-              to mend it: ask who runs it
+              to fix it: ask who runs it
               run: bowline login docs
           - skipped, since an earlier check failed: era, session
         ");

@@ -386,7 +386,7 @@ mod tests {
     fn every_text_of_an_examination_is_redacted() {
         let server = Server::stdio("s", "server").args(["argument-secret"]).build().unwrap();
         let text = || "argument-secret".to_owned();
-        let finding = Finding::ok(text()).details([text()]).mend(text()).run(text());
+        let finding = Finding::ok(text()).details([text()]).fix(text()).run(text());
         let check = Check { name: "tcp", duration: std::time::Duration::ZERO, finding };
         let examined = ServerExamination {
             name: text(),

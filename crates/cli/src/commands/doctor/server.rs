@@ -26,7 +26,7 @@ pub(super) async fn examine(settings: &Settings, subject: &Subject<'_>, log: &Ch
         let seen = format!("the checks were given up after {} s", limit.as_secs());
         let finding = Finding::failed(Blame::Server, Exit::Timeout, seen);
         let finding =
-            finding.mend("the server is too slow to be examined: see its log").run(subject.log_command());
+            finding.fix("the server is too slow to be examined: see its log").run(subject.log_command());
         log.add_timed("total", limit, finding);
     }
 }

@@ -51,7 +51,7 @@ pub(super) async fn is_required(fault: &Fault, subject: &Subject<'_>) -> bool {
 /// Returns the finding for a server that speaks TLS, while its URL is `http`.
 pub(super) fn required_finding(subject: &Subject<'_>) -> Finding {
     Finding::failed(Blame::You, Exit::Connection, "the server speaks TLS, and the URL is http")
-        .mend("write https:// in the URL")
+        .fix("write https:// in the URL")
         .run(subject.other_url_command(with_tls))
 }
 
@@ -131,7 +131,7 @@ fn finding(report: &TlsProbeReport, now: SystemTime, subject: &Subject<'_>) -> F
                 let left = certificate.ends.duration_since(now).unwrap_or_default();
                 let seen = format!("{agreed}; the certificate expires in {}", clock::format_span(left));
                 Finding::warning(Blame::Server, seen)
-                    .mend("whoever runs the server has to renew it")
+                    .fix("whoever runs the server has to renew it")
                     .details(lines)
             }
             Some(certificate) => {
@@ -147,7 +147,7 @@ fn finding(report: &TlsProbeReport, now: SystemTime, subject: &Subject<'_>) -> F
             Exit::Usage,
             format!("a file of the TLS settings cannot be used: {}", note(fault)),
         )
-        .mend("correct `ca_file`, `client_cert` and `client_key` in its entry")
+        .fix("correct `ca_file`, `client_cert` and `client_key` in its entry")
         .run(subject.edit_command()),
         Err(TlsProbeError::Connection(fault)) => connection_finding(fault, subject),
         Err(_) => Finding::failed(Blame::Server, Exit::Connection, "the handshake failed"),
@@ -176,16 +176,16 @@ fn connection_finding(fault: &Fault, subject: &Subject<'_>) -> Finding {
         Cause::Timeout(_) => {
             let seen = format!("the handshake was not finished within {} s", HANDSHAKE_TIMEOUT.as_secs());
             Finding::failed(Blame::Server, Exit::Timeout, seen)
-                .mend("the server, or something in front of it, hangs: ask who runs it")
+                .fix("the server, or something in front of it, hangs: ask who runs it")
                 .run(again)
         }
         Cause::Cut => {
             Finding::failed(Blame::Server, Exit::Connection, "the connection was closed during the handshake")
-                .mend("is that port for TLS? If not, write http://")
+                .fix("is that port for TLS? If not, write http://")
                 .run(subject.other_url_command(without_tls))
         }
         _ => Finding::failed(Blame::Network, Exit::Connection, fault.to_string())
-            .mend("try again; if it stays, ask who runs the server")
+            .fix("try again; if it stays, ask who runs the server")
             .run(again),
     }
 }
@@ -200,11 +200,11 @@ fn problem_finding(
     let edit = subject.edit_command();
     match problem {
         TlsProblem::NotTls => failed(Blame::You)
-            .mend("if the server has no certificate, write http://")
+            .fix("if the server has no certificate, write http://")
             .run(subject.other_url_command(without_tls)),
-        TlsProblem::Expired => failed(Blame::Server).mend("whoever runs the server has to renew it"),
+        TlsProblem::Expired => failed(Blame::Server).fix("whoever runs the server has to renew it"),
         TlsProblem::NotValidYet => {
-            failed(Blame::Machine).mend("set the clock of this machine").run(clock_command())
+            failed(Blame::Machine).fix("set the clock of this machine").run(clock_command())
         }
         TlsProblem::UnknownIssuer => {
             let seen = match certificate {
@@ -220,7 +220,7 @@ fn problem_finding(
                 None => described.to_owned(),
             };
             Finding::failed(Blame::You, Exit::Connection, seen)
-                .mend("if that is right, save the certificate of the authority and name the file as `ca_file` in the server's entry")
+                .fix("if that is right, save the certificate of the authority and name the file as `ca_file` in the server's entry")
                 .run(edit)
         }
         TlsProblem::WrongName => {
@@ -230,13 +230,13 @@ fn problem_finding(
             let names = names.unwrap_or_else(|| "no name at all".to_owned());
             let seen = format!("the server's certificate is not for {host}, but for {names}");
             Finding::failed(Blame::Server, Exit::Connection, seen)
-                .mend("use one of those names in the URL, or have the server's certificate corrected")
+                .fix("use one of those names in the URL, or have the server's certificate corrected")
                 .run(edit)
         }
         TlsProblem::ClientCertificate => failed(Blame::You)
-            .mend("set `client_cert` and `client_key` in its entry to a certificate that the server accepts")
+            .fix("set `client_cert` and `client_key` in its entry to a certificate that the server accepts")
             .run(edit),
-        _ => failed(Blame::Server).mend("ask who runs the server"),
+        _ => failed(Blame::Server).fix("ask who runs the server"),
     }
 }
 

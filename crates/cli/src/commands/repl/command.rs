@@ -141,7 +141,7 @@ pub(super) fn to_verb(
 
 fn unknown_command(word: &str, servers: &[&str]) -> Failure {
     let all = OWN_COMMANDS.iter().chain(&SERVER_VERBS).chain(&[SEARCH]).chain(servers).copied();
-    let message = format!("`{word}` is no command, and no server is in use");
+    let message = format!("`{word}` is not a command, and no server is in use");
     match closest_name(word, all) {
         Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
         None => {

@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `run/KEY.sock` | the socket |
-//! | `run/KEY.pid` | the id of the process, and the key of the configuration that it has |
+//! | `run/KEY.pid` | the id of the process, the key of the configuration that it has, and its version |
 //! | `run/KEY.lock` | locked by whoever starts it; its time is that of the last start |
 //! | `run/KEY.log` | what it wrote to stderr, at most 1 MiB |
 
@@ -211,6 +211,8 @@ pub(in crate::commands) struct FoundDaemon {
     pub(in crate::commands) socket: PathBuf,
     /// The id of its process, if its file has one.
     pub(in crate::commands) pid: Option<u32>,
+    /// Its version, if its file has one.
+    pub(in crate::commands) version: Option<String>,
 }
 
 /// Returns the sockets of daemons of this user, whether or not somebody listens there.
@@ -223,8 +225,11 @@ pub(in crate::commands) fn find_daemons(settings: &Settings) -> Vec<FoundDaemon>
     let mut found: Vec<FoundDaemon> = sockets
         .map(|socket| {
             let text = std::fs::read_to_string(socket.with_extension("pid")).unwrap_or_default();
-            let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
-            FoundDaemon { socket, pid }
+            let mut words = text.split_whitespace();
+            let pid = words.next().and_then(|pid| pid.parse().ok());
+            // The key of the configuration is between them.
+            let version = words.nth(1).map(ToOwned::to_owned);
+            FoundDaemon { socket, pid, version }
         })
         .collect();
     found.sort_by(|a, b| a.socket.cmp(&b.socket));

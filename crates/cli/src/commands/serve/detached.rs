@@ -17,7 +17,7 @@ pub(super) fn leave_terminal() {
     stderr::limit_file(MAX_LOG_BYTES);
 }
 
-/// The file with the id of a daemon, and the key of the configuration that it has. Dropping this
+/// The file with the id of a daemon, the key of the configuration that it has, and its version. Dropping this
 /// removes it, unless it is of another daemon by then.
 pub(super) struct PidFile {
     path: PathBuf,
@@ -35,7 +35,7 @@ impl PidFile {
     /// Writes the key of the configuration that the daemon has now, so that a host whose configuration
     /// is another one does not use it.
     pub(super) fn set_key(&mut self, key: DaemonKey) -> io::Result<()> {
-        let content = format!("{} {key}\n", std::process::id());
+        let content = format!("{} {key} {}\n", std::process::id(), env!("CARGO_PKG_VERSION"));
         replace_file(&self.path, content.as_bytes())?;
         self.content = content;
         Ok(())

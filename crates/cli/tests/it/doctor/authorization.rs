@@ -10,12 +10,15 @@ use super::{Examined, verdict};
 use crate::login::LoginSite;
 
 /// Examines the server of a site.
-fn verdict_at(site: &LoginSite) -> String {
+pub(super) fn verdict_at(site: &LoginSite) -> String {
     site.context.hide_paths(&Examined::of(&site.context, &["docs"]).verdict())
 }
 
 /// Examines a server that nobody has logged in to.
-async fn verdict_before_login(auth: AuthScript, how: impl FnOnce(Protection) -> Protection) -> String {
+pub(super) async fn verdict_before_login(
+    auth: AuthScript,
+    how: impl FnOnce(Protection) -> Protection,
+) -> String {
     verdict_at(&LoginSite::with_script(auth, how).await)
 }
 
@@ -34,14 +37,16 @@ async fn verdict_with(fault: AuthFault) -> String {
     verdict_at(&site)
 }
 
+/// Examines a server that nobody has logged in to.
 macro_rules! before_login {
     ($test:ident, $auth:expr, $how:expr, @$expected:literal) => {
         #[tokio::test]
         pub(super) async fn $test() {
-            verdict!(verdict_before_login($auth, $how).await, @$expected);
+            verdict!(crate::doctor::authorization::verdict_before_login($auth, $how).await, @$expected);
         }
     };
 }
+pub(super) use before_login;
 
 macro_rules! with_fault {
     ($test:ident, $fault:expr, @$expected:literal) => {
@@ -430,7 +435,7 @@ async fn verdict_of_protection(how: impl FnOnce(Protection) -> Protection) -> St
 }
 
 #[tokio::test]
-async fn server_that_refuses_its_own_tokens_is_named() {
+pub(super) async fn server_that_refuses_its_own_tokens_is_named() {
     verdict!(verdict_of_protection(Protection::always_unauthorized).await, @"
     exit 5
     login failed, server: the server refuses the token that was issued for it
@@ -440,7 +445,7 @@ async fn server_that_refuses_its_own_tokens_is_named() {
 }
 
 #[tokio::test]
-async fn missing_scope_is_named() {
+pub(super) async fn missing_scope_is_named() {
     verdict!(verdict_of_protection(|protected| protected.always_forbidden("docs:write")).await, @"
     exit 5
     login failed, you: the login lacks what the server asks for: docs:write
@@ -451,7 +456,7 @@ async fn missing_scope_is_named() {
 
 /// The metadata names no scope, so that the login asked for none.
 #[tokio::test]
-async fn scope_that_the_login_did_not_ask_for_is_named() {
+pub(super) async fn scope_that_the_login_did_not_ask_for_is_named() {
     verdict!(verdict_of_protection(|protected| protected.requires_scope("docs:write")).await, @"
     exit 5
     login failed, you: the login lacks what the server asks for: docs:write
@@ -462,26 +467,13 @@ async fn scope_that_the_login_did_not_ask_for_is_named() {
 
 /// The server says without a login which scope it requires, and the login asks for it.
 #[tokio::test]
-async fn scope_that_the_challenge_names_is_no_fault() {
+pub(super) async fn scope_that_the_challenge_names_is_no_fault() {
     let how = |protected: Protection| protected.challenge_scope("docs:write").requires_scope("docs:write");
     verdict!(verdict_of_protection(how).await, @"exit 0");
 }
 
-/// Proofs are configured, and the authorization server does not announce that it takes them.
 #[tokio::test]
-async fn missing_dpop_is_left_to_the_login() {
-    let site = LoginSite::new().await;
-    site.configure("auth = { dpop = true }\n");
-    verdict!(verdict_at(&site), @"
-    exit 5
-    login failed, you: you are not logged in
-      log in
-      $ bowline login docs
-    ");
-}
-
-#[tokio::test]
-async fn denied_access_is_named() {
+pub(super) async fn denied_access_is_named() {
     verdict!(verdict_of_protection(Protection::always_forbidden_without_challenge).await, @"
     exit 3
     connection failed, you: HTTP status 403

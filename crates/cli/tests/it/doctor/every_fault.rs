@@ -1,13 +1,13 @@
 //! Every fault of the test kit, with the tests of how `bowline doctor` names it: a new kind of fault, rule or
-//! ending without an entry here does not compile. Faults of steps that only a login takes are listed in
-//! docs/doctor.md.
+//! ending without an entry here does not compile, and a new option of a scripted authorization server or of its
+//! protection fails a test. Faults of steps that only a login takes are listed in docs/doctor.md.
 
 use std::time::Duration;
 
 use bowline_testkit::{AuthFaultKind, CannedResponse, ConnectionEnd, FaultKind, FlowRules, ProxyRules};
 use serde_json::Value;
 
-use super::{authorization, fault_proxy, faults, processes};
+use super::{auth_options, authorization, dpop, fault_proxy, faults, processes};
 
 /// A test, named by its function so that it exists.
 type Test = fn();
@@ -142,6 +142,123 @@ fn tests_of_rules(rules: ProxyRules) -> Vec<Test> {
         ConnectionEnd::Reset => tests.push(fault_proxy::reset_connection_is_named),
     }
     tests
+}
+
+/// How an option is accounted for.
+enum Coverage {
+    /// By tests of what `bowline doctor` says.
+    Tests(&'static [Test]),
+    /// By the reason why only `bowline login` meets it.
+    LeftToLogin(&'static str),
+}
+
+/// The options of a scripted authorization server.
+const AUTH_SERVER_OPTIONS: &[(&str, Coverage)] = &[
+    ("path", Coverage::Tests(&[auth_options::issuer_with_a_path_is_no_fault])),
+    ("issuer", Coverage::Tests(&[auth_options::claimed_issuer_is_named])),
+    (
+        "metadata",
+        Coverage::Tests(&[
+            auth_options::token_endpoint_without_tls_is_named,
+            dpop::unsupported_algorithm_is_named_before_a_login,
+        ]),
+    ),
+    (
+        "without_metadata",
+        Coverage::Tests(&[
+            authorization::missing_pkce_is_named,
+            auth_options::missing_token_endpoint_is_named,
+            auth_options::missing_login_page_is_named,
+            dpop::missing_announcement_is_named_before_a_login,
+        ]),
+    ),
+    ("no_iss", Coverage::Tests(&[auth_options::missing_iss_is_no_fault])),
+    (
+        "interactive",
+        Coverage::LeftToLogin("the page that asks for consent is shown in the browser of a login"),
+    ),
+    ("account", Coverage::Tests(&[auth_options::other_account_is_no_fault])),
+    ("client", Coverage::Tests(&[auth_options::configured_client_is_no_fault])),
+    ("no_registration", Coverage::Tests(&[authorization::missing_registration_is_named])),
+    (
+        "exact_redirects",
+        Coverage::LeftToLogin(
+            "the address that a browser returns to is first sent with the request of a login",
+        ),
+    ),
+    ("registers_as", Coverage::LeftToLogin("a client is registered by a login, and doctor registers none")),
+    ("scopes", Coverage::Tests(&[authorization::missing_scope_is_named])),
+    (
+        "strict_scopes",
+        Coverage::Tests(&[
+            // That a scope is refused is seen when a login asks for it: `scopes_supported` need not be complete.
+            auth_options::scope_that_the_metadata_names_is_no_fault,
+        ]),
+    ),
+    ("lifetime", Coverage::Tests(&[auth_options::short_lifetime_is_no_fault])),
+    ("jwt_access_tokens", Coverage::Tests(&[auth_options::jwt_as_a_token_is_no_fault])),
+    ("refresh_tokens", Coverage::Tests(&[auth_options::end_of_a_login_without_a_refresh_token_is_named])),
+    ("no_rotation", Coverage::Tests(&[auth_options::refresh_tokens_that_stay_are_no_fault])),
+    ("dpop", Coverage::Tests(&[dpop::announced_dpop_is_no_fault])),
+    (
+        "dpop_only",
+        Coverage::Tests(&[
+            // Without a server that asks for bound tokens, only the refusal of a login says that they are required.
+            dpop::nonces_of_both_sides_are_no_fault,
+        ]),
+    ),
+    ("dpop_nonce", Coverage::Tests(&[dpop::nonces_of_both_sides_are_no_fault])),
+    ("device", Coverage::Tests(&[auth_options::missing_device_authorization_is_named])),
+    ("trusts", Coverage::Tests(&[auth_options::assertion_of_an_untrusted_issuer_is_named])),
+    ("client_there", Coverage::Tests(&[auth_options::assertion_for_another_client_is_named])),
+    // Each kind of fault has its own tests.
+    ("fault", Coverage::Tests(&[every_fault_has_a_test])),
+];
+
+/// The options of a server that an authorization server protects.
+const PROTECTION_OPTIONS: &[(&str, Coverage)] = &[
+    ("resource", Coverage::Tests(&[auth_options::resource_of_another_server_is_named])),
+    ("authorization_servers", Coverage::Tests(&[authorization::unreachable_authorization_server_is_named])),
+    ("metadata", Coverage::Tests(&[authorization::metadata_of_another_server_is_named])),
+    (
+        "without_metadata",
+        Coverage::Tests(&[authorization::metadata_without_an_authorization_server_is_named]),
+    ),
+    ("challenge_scope", Coverage::Tests(&[authorization::scope_that_the_challenge_names_is_no_fault])),
+    ("scopes", Coverage::Tests(&[auth_options::scope_that_the_metadata_names_is_no_fault])),
+    ("requires_scope", Coverage::Tests(&[authorization::scope_that_the_login_did_not_ask_for_is_named])),
+    ("tool_requires_scope", Coverage::Tests(&[auth_options::scope_of_a_method_is_named])),
+    ("open_method", Coverage::Tests(&[auth_options::server_that_asks_for_a_login_only_later_is_named])),
+    ("always_unauthorized", Coverage::Tests(&[authorization::server_that_refuses_its_own_tokens_is_named])),
+    ("always_forbidden", Coverage::Tests(&[authorization::missing_scope_is_named])),
+    ("always_forbidden_without_challenge", Coverage::Tests(&[authorization::denied_access_is_named])),
+    ("any_audience", Coverage::Tests(&[auth_options::token_for_any_audience_is_no_fault])),
+    ("dpop", Coverage::Tests(&[dpop::dpop_that_only_the_server_knows_of_is_named])),
+    ("dpop_nonce", Coverage::Tests(&[dpop::nonces_of_both_sides_are_no_fault])),
+];
+
+/// Returns the names of the methods in a file of the test kit that set an option.
+fn option_names(file: &str) -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/src/auth_server").join(file);
+    let text = std::fs::read_to_string(path).expect("the source of the test kit");
+    let methods = text.lines().filter_map(|line| line.trim_start().strip_prefix("pub fn ")?.split_once('('));
+    let options = methods.filter(|(_, args)| args.starts_with("self") || args.starts_with("mut self"));
+    options.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn every_option_of_an_authorization_server_is_accounted_for() {
+    for (file, options) in [("script.rs", AUTH_SERVER_OPTIONS), ("protection.rs", PROTECTION_OPTIONS)] {
+        let listed: Vec<&str> = options.iter().map(|(name, _)| *name).collect();
+        assert_eq!(option_names(file), listed, "{file}");
+        for (name, coverage) in options {
+            let is_covered = match coverage {
+                Coverage::Tests(tests) => !tests.is_empty(),
+                Coverage::LeftToLogin(reason) => !reason.is_empty(),
+            };
+            assert!(is_covered, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,26 @@ fn options_of_a_server_need_one() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("these options are for one server: name it"));
 }
 
+/// A daemon that was started before an update may have another version.
+#[cfg(unix)]
+#[tokio::test]
+async fn version_of_a_running_daemon_is_shown() {
+    use crate::connect::host::Host;
+    use crate::serve_front::daemons::Daemons;
+
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    context.user_config(&http_entry("docs", &server));
+    assert_eq!(Examined::of(&context, &[]).check("daemon")["seen"], "none is running");
+    let daemons = Daemons::of(&context);
+    let host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+    let examined = Examined::of(&context, &[]);
+    let [pid] = daemons.all()[..] else { panic!("one daemon runs: {:?}", daemons.all()) };
+    let expected = format!("`bowline serve` (pid {pid}, version {}) answers", env!("CARGO_PKG_VERSION"));
+    assert_eq!((examined.code, &examined.check("daemon")["seen"]), (0, &expected.into()));
+    drop(host);
+}
+
 /// A daemon that was stopped listens and does not answer.
 #[cfg(unix)]
 #[test]
@@ -124,11 +144,11 @@ fn daemon_that_does_not_answer_is_named() {
     let context = Context::new();
     let folder = context.path("home/.local/state/bowline/run");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
-    std::fs::write(folder.join("4.pid"), "4242 4\n").unwrap();
+    std::fs::write(folder.join("4.pid"), "4242 4 0.0.9\n").unwrap();
     let listener = std::os::unix::net::UnixListener::bind(folder.join("4.sock")).unwrap();
     verdict!(Examined::of(&context, &[]).verdict(), @"
     exit 4
-    daemon failed, bowline: `bowline serve` (pid 4242) does not answer
+    daemon failed, bowline: `bowline serve` (pid 4242, version 0.0.9) does not answer
       end it: hosts start another one, and keep their sessions
       $ kill -9 4242
     ");

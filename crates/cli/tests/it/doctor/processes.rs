@@ -122,8 +122,8 @@ fn program_that_prints_and_ends_is_named() {
 fn program_that_echoes_is_named() {
     verdict!(verdict_of_script("cat"), @"
     exit 3
-    connection failed, you: the program echoes its input, and is no MCP server
-      `command` is no MCP server: correct it
+    connection failed, you: the program echoes its input and is not an MCP server
+      `command` is not an MCP server: correct it
       $ bowline edit
     ");
 }

@@ -133,7 +133,7 @@ fn invalid_header_is_named() {
     let server = listen(Some(b"HTTP/1.1 200 OK\r\nno header\r\n\r\n"));
     verdict!(verdict_of_url(&format!("http://{server}/mcp")), @"
     exit 3
-    connection failed, server: the server's answer is no valid HTTP: invalid HTTP header parsed
+    connection failed, server: the server's answer is not valid HTTP: invalid HTTP header parsed
       the server, or something in front of it, breaks HTTP: report it to who runs it
       $ bowline info docs -vv
     ");

@@ -55,7 +55,7 @@ async fn screen_of_80_columns() {
       ✓ tcp [TIME]  127.0.0.1:[PORT] accepts connections
       ✗ connection [TIME]  HTTP status 404
                                        fault of: you
-                                       to mend it: correct the path of the URL; many
+                                       to fix it: correct the path of the URL; many
                                        servers listen under /mcp
       ✓ clock [TIME]  it agrees with that of the server
       - skipped, since an earlier check failed: era, requests, keepalive, session
@@ -78,7 +78,7 @@ async fn screen_of_60_columns() {
       ✗ connection [TIME]
           HTTP status 404
           fault of: you
-          to mend it: correct the path of the URL; many servers
+          to fix it: correct the path of the URL; many servers
           listen under /mcp
       ✓ clock [TIME]
           it agrees with that of the server

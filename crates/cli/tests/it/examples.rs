@@ -1,0 +1,173 @@
+//! Every example of `--help` that needs no network and no person is run as it is printed, up to a pipe or a
+//! redirection. One that cannot run here, or that ends with another code than 0, is listed with the reason.
+
+use bowline_testkit::{self as testkit, Completion, StdioServer, TaskPlan, Tool};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::status::stdio_entry;
+
+/// Examples that are run and do not end with 0: their exit codes, and why.
+const EXIT_CODES: &[(&str, i32, &str)] = &[
+    ("bowline import", 2, NO_TERMINAL),
+    ("bowline import ./mcp.json --store-secrets", 2, NO_TERMINAL),
+    ("bowline install claude-code", 2, NO_TERMINAL),
+    ("bowline install gemini --servers docs,files", 2, NO_TERMINAL),
+    ("bowline install vscode --scope project", 2, NO_TERMINAL),
+    ("bowline install zed --view review --name review", 2, NO_TERMINAL),
+    ("bowline tasks media --cancel 7f3a", 6, OTHER_TASK),
+    ("bowline tasks media --wait 7f3a", 6, OTHER_TASK),
+    ("bowline trust", 2, NO_TERMINAL),
+    ("bowline trust ~/src/project", 2, NO_TERMINAL),
+];
+const NO_TERMINAL: &str = "as there is no terminal to ask you on";
+const OTHER_TASK: &str = "the server does not know the task, or no longer";
+
+/// Parts of examples that are not run, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("https://mcp.example.com", "it names a server on the internet"),
+    ("cursor://", "the link names a server on the internet"),
+    ("http://127.0.0.1", "it names a server of the reader"),
+    ("-- npx", "the server is downloaded"),
+    ("-- node server.js", "it starts a file of the reader"),
+    ("npm:", "a registry is asked for the package"),
+    ("pypi:", "a registry is asked for the package"),
+    ("io.github.owner/server", "a registry is asked for the server"),
+    ("bowline login", "a person logs in"),
+    ("auth export", "a person types a passphrase"),
+    ("auth import", "a person types a passphrase"),
+    ("bowline edit", "a person edits the file"),
+    ("bowline connect", "it serves a host until that ends"),
+    ("bowline serve", "it serves hosts until it is ended"),
+    ("bowline watch", "it watches until it is ended"),
+    ("bowline logs", "it shows a log until it is ended"),
+    (" --watch", "it watches until it is ended"),
+    ("bowline demo", "it lasts for half a minute"),
+];
+
+/// Returns the examples of all verbs, without what follows the command: a pipe, a redirection or a remark.
+fn examples(context: &Context) -> Vec<String> {
+    let (mut verbs, mut examples) = (vec![Vec::new()], Vec::new());
+    while let Some(words) = verbs.pop() {
+        let help = help(context, &words);
+        // The verbs of the program are in groups, and those of a verb below a heading.
+        let start = if words.is_empty() { "Usage:" } else { "Commands:" };
+        verbs.extend(verbs_after(start, &help).into_iter().map(|verb| [&words[..], &[verb]].concat()));
+        let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        let mut own: Vec<String> = Vec::new();
+        for line in lines.take_while(|line| line.starts_with("  ")) {
+            match own.last_mut() {
+                // A long example goes on in the next line.
+                Some(last) if !line.contains("bowline ") => *last = format!("{last} {}", line.trim()),
+                _ => own.push(line.trim().to_owned()),
+            }
+        }
+        examples.extend(own.iter().map(|line| command_of(line).to_owned()));
+    }
+    examples.sort_unstable();
+    examples.dedup();
+    examples
+}
+
+fn help(context: &Context, words: &[String]) -> String {
+    let output = context.bowline(words).arg("--help").output().expect("bowline starts");
+    assert!(output.status.success(), "{words:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Returns the verbs that a help text lists between a line that begins like this and the options.
+fn verbs_after(start: &str, help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| !line.starts_with(start)).skip(1);
+    let verbs = lines.take_while(|line| !line.starts_with("Options:")).filter_map(|line| {
+        let (verb, about) = line.strip_prefix("  ")?.split_once("  ")?;
+        let is_verb =
+            !about.is_empty() && !verb.is_empty() && verb.bytes().all(|byte| byte.is_ascii_lowercase());
+        (is_verb && verb != "help").then(|| verb.to_owned())
+    });
+    verbs.collect()
+}
+
+/// Returns the part of an example that is a command of ours, with what comes to it through a pipe.
+fn command_of(line: &str) -> &str {
+    let start = line.find("bowline ").expect("a command of ours");
+    let ends = [" | ", " > ", " # ", "   "].into_iter().filter_map(|end| line[start..].find(end));
+    let end = ends.min().map_or(line.len(), |length| start + length);
+    line[..end].trim_end()
+}
+
+/// Starts the server that all names in examples stand for.
+async fn server() -> StdioServer {
+    let script = testkit::server()
+        .tool(Tool::named("search").read_only())
+        .tool("add")
+        .tool(Tool::named("transcode").task(TaskPlan::default()))
+        .resource("file:///notes.txt", "a knot")
+        .resource("file:///photo.png", "a picture")
+        .resource("repo://me/knots/src/lib.rs", "//! Knots.")
+        .resource("search://all?tag=rope&tag=sea", "a rope")
+        .template("repo://{owner}/{name}/{+path}")
+        .template("search://all{?tag*}")
+        .template("file:///{path}")
+        .prompt("summarize", "Summarize it.")
+        .prompt_json(
+            json!({"name": "translate", "arguments": [{"name": "text"}, {"name": "language"}]}),
+            json!([{"role": "user", "content": {"type": "text", "text": "Translate it."}}]),
+        )
+        .completes(Completion::prompt("translate", "language", &["german"]))
+        .completes(Completion::prompt("visit", "city", &["Oslo"]))
+        .completes(Completion::resource("file:///{path}", "path", &["src/lib.rs"]));
+    script.stdio().await
+}
+
+/// Runs an example in a home of its own, and returns its exit code and output.
+fn run(example: &str, server: &StdioServer) -> (Option<i32>, String) {
+    let context = Context::new();
+    let names = ["docs", "files", "search", "media", "math", "repo", "weather"];
+    let entries: String = names.into_iter().map(|name| stdio_entry(name, &server.command())).collect();
+    context.user_config(&format!("{entries}[views.review]\nservers = ['docs']\n"));
+    for folder in [".cursor", ".config/Code/User", "Library/Application Support/Code/User", "src/project"] {
+        std::fs::create_dir_all(context.path("home").join(folder)).expect("a folder");
+    }
+    // The servers of other hosts, and the file of a project.
+    let (one, two) =
+        (r#"{"mcpServers": {"one": {"command": "true"}}}"#, r#"{"servers": {"two": {"command": "true"}}}"#);
+    context.write("home/.cursor/mcp.json", one);
+    context.write("home/.config/Code/User/mcp.json", two);
+    context.write("home/Library/Application Support/Code/User/mcp.json", two);
+    context.write("project/below/mcp.json", one);
+    let project = "[servers.three]\ncommand = 'true'\n";
+    context.write("home/src/project/bowline.toml", project);
+    if example.contains("trust") || example.contains("./bowline.toml") {
+        context.write("project/below/bowline.toml", project);
+    }
+    let mut shell = context.shell(&format!("bowline() {{ \"$0\" \"$@\"; }}\n{example}"));
+    let output = shell.output().expect("a shell");
+    (output.status.code(), context.shown(&output))
+}
+
+#[tokio::test]
+async fn examples_that_need_no_network_are_run() {
+    let examples = examples(&Context::new());
+    for (part, reason) in LEFT_OUT {
+        assert!(
+            examples.iter().any(|example| example.contains(part)),
+            "none is left out since {reason}: {part}"
+        );
+    }
+    let server = server().await;
+    let (mut failures, mut count) = (Vec::new(), 0);
+    for example in examples.iter().filter(|it| !LEFT_OUT.iter().any(|(part, _)| it.contains(part))) {
+        let found = EXIT_CODES.iter().find(|(other, ..)| other == example);
+        let (expected, why) = found.map_or((0, ""), |(_, code, why)| (*code, *why));
+        let (code, shown) = run(example, &server);
+        if code != Some(expected) || !shown.contains(why) {
+            failures.push(format!("$ {example}\n{shown}"));
+        }
+        count += 1;
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(count > 80, "{count} examples are run");
+    for (example, ..) in EXIT_CODES {
+        assert!(examples.iter().any(|it| it == example), "there is no example `{example}`");
+    }
+}
