@@ -5,30 +5,45 @@
 
 mod common;
 
-use bowline::{Client, Event, Topic};
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use bowline::{Client, Event, Server, Topic};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
+    let ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
+    run(server, rest.first().map(String::as_str), ctrl_c, &mut stdout()).await
+}
+
+/// Prints events until `stop` ends.
+pub(crate) async fn run(
+    server: Server,
+    trigger: Option<&str>,
+    stop: impl Future<Output = ()>,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     let (mut events, mut status) = (client.events(), client.status());
-    if let Some(tool) = rest.first() {
+    if let Some(tool) = trigger {
         client.call_tool(tool, &()).await?;
     }
+    let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
             Some(event) = events.next() => match event {
                 Event::Notification(said) => match said.topic() {
-                    Topic::Log(message) => println!("log: {}", message.as_str()),
-                    topic => println!("{topic:?}"),
+                    Topic::Log(message) => writeln!(out, "log: {}", message.as_str())?,
+                    topic => writeln!(out, "{topic:?}")?,
                 },
-                Event::Connection(life) => println!("{}: {:?}", life.kind.as_str(), life.cause),
+                Event::Connection(life) => writeln!(out, "{}: {:?}", life.kind.as_str(), life.cause)?,
                 // This loop fell behind.
-                Event::Missed(count) => eprintln!("{count} events were missed"),
-                event => println!("{event:?}"),
+                Event::Missed(count) => writeln!(out, "{count} events were missed")?,
+                event => writeln!(out, "{event:?}")?,
             },
-            Some(status) = status.changed() => println!("status: {status:?}"),
-            _ = tokio::signal::ctrl_c() => break,
+            Some(status) = status.changed() => writeln!(out, "status: {status:?}")?,
+            () = &mut stop => break,
         }
     }
     client.close().await;

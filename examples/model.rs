@@ -4,21 +4,32 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stderr, stdout};
+
 use bowline::model::{ModelApi, ModelOptions};
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, _) = common::server_and_rest()?;
+    run(server, &mut stdout(), &mut stderr()).await
+}
+
+pub(crate) async fn run(
+    server: Server,
+    out: &mut impl Write,
+    warnings: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     let context = client.model_context(&ModelOptions::new(ModelApi::Anthropic)).await?;
     if let Some(instructions) = &context.instructions {
-        println!("{instructions}\n");
+        writeln!(out, "{instructions}\n")?;
     }
-    println!("{}", serde_json::to_string_pretty(&context.definitions())?);
+    writeln!(out, "{}", serde_json::to_string_pretty(&context.definitions())?)?;
     for left_out in &context.omissions {
         let what = left_out.name.as_deref().unwrap_or("the server");
-        eprintln!("left out: {what}: {}", left_out.reason);
+        writeln!(warnings, "left out: {what}: {}", left_out.reason)?;
     }
     client.close().await;
     Ok(())

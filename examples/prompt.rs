@@ -5,14 +5,21 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{Write, stdout};
 
-use bowline::Client;
 use bowline::types::Content;
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
-    let [name, arguments @ ..] = &*rest else { return Err("which prompt?".into()) };
+    run(server, &rest, &mut stdout()).await
+}
+
+/// Expands the prompt that comes first in `rest` with the arguments after it.
+pub(crate) async fn run(server: Server, rest: &[String], out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let [name, arguments @ ..] = rest else { return Err("which prompt?".into()) };
     // Prompt arguments are always strings.
     let arguments: BTreeMap<String, String> = arguments
         .iter()
@@ -23,8 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server).await?;
     for message in client.get_prompt(name, &arguments).await?.messages {
         match &message.content {
-            Content::Text(text) => println!("{:?}: {}", message.role, text.text.get()),
-            other => println!("{:?}: {}", message.role, other.json().as_str()),
+            Content::Text(text) => writeln!(out, "{:?}: {}", message.role, text.text.get())?,
+            other => writeln!(out, "{:?}: {}", message.role, other.json().as_str())?,
         }
     }
     client.close().await;

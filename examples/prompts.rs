@@ -5,16 +5,23 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, _) = common::server_and_rest()?;
+    run(server, &mut stdout()).await
+}
+
+pub(crate) async fn run(server: Server, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     for prompt in client.list_prompts().await? {
-        println!("{}\t{}", prompt.name, prompt.description().unwrap_or_default());
+        writeln!(out, "{}\t{}", prompt.name, prompt.description().unwrap_or_default())?;
         for argument in prompt.arguments() {
-            println!("  {}{}", argument.name, if argument.required { " (required)" } else { "" });
+            writeln!(out, "  {}{}", argument.name, if argument.required { " (required)" } else { "" })?;
         }
     }
     client.close().await;

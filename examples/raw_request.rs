@@ -5,20 +5,28 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use bowline::{Client, Server};
 use serde_json::Value;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
+    run(server, &rest, &mut stdout()).await
+}
+
+/// Sends the method that comes first in `rest`, with the params after it.
+pub(crate) async fn run(server: Server, rest: &[String], out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let method = rest.first().ok_or("which method?")?;
     let params: Value = rest.get(1).map(|params| params.parse()).transpose()?.unwrap_or_default();
     let client = Client::connect(server).await?;
     match client.request(method, &params).await {
-        Ok(result) => println!("{}", result.as_str()),
+        Ok(result) => writeln!(out, "{}", result.as_str())?,
         // An error of the server differs from a failed connection.
         Err(error) => match error.server_error() {
-            Some(refusal) => println!("refused with {}: {}", refusal.code, refusal.message),
+            Some(refusal) => writeln!(out, "refused with {}: {}", refusal.code, refusal.message)?,
             None => return Err(error.into()),
         },
     }

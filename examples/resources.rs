@@ -5,18 +5,26 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, _) = common::server_and_rest()?;
+    run(server, &mut stdout()).await
+}
+
+pub(crate) async fn run(server: Server, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     // Empty for a server that offers no resources; that is not an error.
     for resource in client.list_resources().await? {
-        println!("{}\t{}\t{}", resource.uri, resource.name, resource.mime_type().unwrap_or_default());
+        let mime_type = resource.mime_type().unwrap_or_default();
+        writeln!(out, "{}\t{}\t{mime_type}", resource.uri, resource.name)?;
     }
     for template in client.list_resource_templates().await? {
-        println!("{}\t{}\t(template)", template.uri_template, template.name);
+        writeln!(out, "{}\t{}\t(template)", template.uri_template, template.name)?;
     }
     client.close().await;
     Ok(())

@@ -4,11 +4,27 @@
 
 mod common;
 
-use bowline::{CallOptions, Client, TaskOrResult};
+use std::error::Error;
+use std::io::{Write, stdout};
+use std::sync::Arc;
+
+use bowline::types::Task;
+use bowline::{CallOptions, Client, Server, TaskOrResult};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
+    let show = |task: &Task| eprintln!("{:?} {}", task.status, task.status_message().unwrap_or_default());
+    run(server, &rest, Arc::new(show), &mut stdout()).await
+}
+
+/// Calls the tool that comes first in `rest` with the arguments after it.
+pub(crate) async fn run(
+    server: Server,
+    rest: &[String],
+    show: Arc<dyn Fn(&Task) + Send + Sync>,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
     let (tool, words) = rest.split_first().ok_or("which tool?")?;
     let arguments: serde_json::Map<_, _> = words
         .iter()
@@ -20,13 +36,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         TaskOrResult::Result(result) => result,
         // The handle can be stored and used by another process.
         TaskOrResult::Task(handle) => {
-            let options = CallOptions::new().on_task(|task| {
-                eprintln!("{:?} {}", task.status, task.status_message().unwrap_or_default());
-            });
+            let options = CallOptions::new().on_task(move |task| show(task));
             client.wait_task(&handle, &options).await?
         }
     };
-    println!("{}", result.text());
+    writeln!(out, "{}", result.text())?;
     client.close().await;
     Ok(())
 }

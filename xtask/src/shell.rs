@@ -16,7 +16,10 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 
 /// The features that the documentation of the workspace is built with: every public item has a page.
-pub(crate) const DOC_FEATURES: &str = "bowline/full,bowline-test/schemars";
+///
+/// They do not name their package: cargo would take that for the name of a dependency, and the packages
+/// that depend on themselves for their tests would be documented without the feature.
+pub(crate) const DOC_FEATURES: &str = "full,schemars";
 
 /// Returns the `cargo` of the toolchain that runs us, in the root of the checkout.
 pub(crate) fn cargo(workspace: &Workspace) -> Command {

@@ -113,7 +113,7 @@ impl AccessTokenVerifier {
         Ok(Self { resource: resource.into(), issuers: issuers.collect::<Result<_, AuthError>>()? })
     }
 
-    /// Verifies a token.
+    /// Verifies a token. Dropping the future does not stop a fetch of the issuer's keys that has started.
     pub async fn verify(&self, token: &str) -> Result<VerifiedToken, TokenRejection> {
         self.verify_at(token, unix_seconds(SystemTime::now())).await
     }

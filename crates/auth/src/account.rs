@@ -64,7 +64,7 @@ pub enum AccountState {
     NeedsLogin(String),
 }
 
-/// Lists all stored logins by server. Unreadable ones are left out.
+/// Lists all stored logins by server. Unreadable ones are left out. Dropping the future has no effect.
 pub async fn accounts(store: &EncryptedStore) -> Result<Vec<Account>, AuthError> {
     let now = SystemTime::now();
     let records = store.list::<LoginRecord>(LoginRecord::KIND).await?;

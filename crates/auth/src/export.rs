@@ -42,6 +42,9 @@ struct ExportedLogin {
 const FORMAT_VERSION: u32 = 1;
 
 /// Exports all logins, or those of the named servers, encrypted with a passphrase.
+///
+/// Dropping the future changes no login; a key that is being derived from the passphrase is finished
+/// in the background.
 pub async fn export(
     store: &EncryptedStore,
     passphrase: &str,
@@ -51,7 +54,8 @@ pub async fn export(
         .await
 }
 
-/// Exports these logins, encrypted with a passphrase. Deleted ones are left out.
+/// Exports these logins, encrypted with a passphrase. Deleted ones are left out. Dropping the future is
+/// as with [`export`].
 pub async fn export_accounts(
     store: &EncryptedStore,
     passphrase: &str,
@@ -85,6 +89,8 @@ async fn export_matching(
 }
 
 /// Imports logins, except where a newer one is stored. Returns the imported ones.
+///
+/// If the future is dropped, some of the logins may have been imported.
 pub async fn import(
     store: &EncryptedStore,
     sealed: &[u8],

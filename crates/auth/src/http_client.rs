@@ -90,6 +90,8 @@ impl AuthHttpClient {
     ///
     /// The origins of the server and of the configured issuer were chosen by the user, so they may
     /// be anywhere. GET requests to them may use plain `http` if the configuration allows that.
+    ///
+    /// Dropping the future ends the request; what was sent of it may have been carried out.
     // SE-01
     pub async fn request_discovered(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = request_url(&request)?;
@@ -111,6 +113,8 @@ impl AuthHttpClient {
     }
 
     /// Sends a request to a configured address.
+    ///
+    /// Dropping the future ends the request; what was sent of it may have been carried out.
     pub async fn request_configured(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = request_url(&request)?;
         self.check_encrypted(&url)?;
@@ -131,12 +135,13 @@ impl AuthHttpClient {
     }
 
     /// Fetches a JSON document that a server named. Returns `None` for any 4xx and for HTML pages,
-    /// because many sites answer every path with one.
+    /// because many sites answer every path with one. Dropping the future ends the request.
     pub async fn get_document(&self, url: &Url) -> Result<Option<Value>, AuthError> {
         self.get_document_with_headers(url, &HeaderMap::new()).await
     }
 
-    /// Fetches a JSON document with extra headers, such as `MCP-Protocol-Version`.
+    /// Fetches a JSON document with extra headers, such as `MCP-Protocol-Version`. Dropping the future
+    /// ends the request.
     // AD-07
     pub async fn get_document_with_headers(
         &self,

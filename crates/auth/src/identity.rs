@@ -264,6 +264,8 @@ impl Identity {
 
     /// Refreshes the token in time, adopts logins of other processes and retries failed saves, for
     /// as long as it is polled.
+    ///
+    /// Dropping the future does not stop a refresh or a save that has started.
     pub async fn keep_refreshed(&self) {
         let Inner { login, refresher, saves, .. } = &*self.inner;
         background::keep_refreshed(login, refresher, saves).await;
@@ -296,6 +298,9 @@ impl Identity {
     }
 
     /// Begins a login that [`Identity::finish_login`] finishes, perhaps in another process.
+    ///
+    /// Dropping the future may leave a registered client, which the next login uses, and a login that
+    /// nobody can finish, which expires.
     pub async fn begin_login(&self, options: &LoginOptions) -> Result<PendingLogin, AuthError> {
         let ctx = &self.inner.ctx;
         if GrantKind::from_grant(&ctx.auth.grant) != GrantKind::Person {
@@ -328,6 +333,9 @@ impl Identity {
     ///
     /// The revocation request uses this server's HTTP settings, and the configured client secret if
     /// the login was made with the configured client.
+    ///
+    /// If the future is dropped after the deletion, the tokens may stay valid, as with
+    /// [`Identity::logout`].
     pub async fn logout_account(&self, account: &Account) -> Result<LogoutOutcome, AuthError> {
         if account.id == self.login_id() {
             return self.logout().await;
@@ -350,7 +358,7 @@ impl Identity {
         &self.inner.login.store.key.id
     }
 
-    /// Describes the stored login, if there is one.
+    /// Describes the stored login, if there is one. Dropping the future has no effect.
     pub async fn account(&self) -> Result<Option<Account>, AuthError> {
         logout::account(&self.inner.login, &self.inner.refresher.backoff).await
     }

@@ -241,8 +241,9 @@ impl Call {
     ///
     /// A tool that failed is an [`ErrorKind::ToolError`]. A value that does not fit `T`, or the
     /// output schema of the tool (with the feature `schema`, and if the tools were listed on this
-    /// connection), is a fault of the
-    /// server.
+    /// connection), is a fault of the server.
+    ///
+    /// Dropping the future cancels the call on the server.
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T> {
         let result = (&mut self).await?;
         let ToolResult { result, report } = result;

@@ -123,6 +123,8 @@ impl Client {
     }
 
     /// [`Client::request`] with other timeouts, or with progress.
+    ///
+    /// Dropping the future cancels the request on the server.
     pub async fn request_with<P: Serialize + ?Sized>(
         &self,
         method: &str,

@@ -10,6 +10,11 @@ pub use bowline_settings::ProcessEnvironment;
 /// Reads a [`Config`] from files: `Config::load` one that is named, `Config::discover` those that
 /// the command finds. Only `Config` implements it.
 ///
+/// Two limits of a call have other names in files than in the library. A server's `timeout` is how long
+/// a call may be silent: [`CallOptions::idle_timeout`](crate::CallOptions::idle_timeout), and
+/// `idle_timeout` of a server that a program writes. Its `max_timeout` is how long a call may take in
+/// all: [`CallOptions::timeout`](crate::CallOptions::timeout), and `timeout` there.
+///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// use bowline::host::Host;
@@ -29,10 +34,6 @@ pub trait LoadConfig: sealed::Sealed + Sized {
     /// hosts. Placeholders are filled from the environment of this process.
     ///
     /// Reading it is trusting it: connecting to its servers runs its commands.
-    ///
-    /// A server's `timeout` in the file is the idle limit of a call
-    /// ([`CallOptions::idle_timeout`](crate::CallOptions::idle_timeout)), and its `max_timeout` the
-    /// total one ([`CallOptions::timeout`](crate::CallOptions::timeout)).
     fn load(path: impl AsRef<Path>) -> Result<Self, ConfigFileError> {
         Self::load_with(path, &ProcessEnvironment::read())
     }

@@ -57,7 +57,7 @@ pub enum IconError {
     #[error("the icon has more than {0} bytes")]
     TooLarge(usize),
     /// It is too wide or too high, or has no size.
-    #[error("a picture of {width} by {height} is no icon")]
+    #[error("a picture of {width} by {height} is not an icon")]
     Dimensions {
         /// In pixels.
         width: u32,
@@ -129,7 +129,7 @@ fn complete_body(answer: HttpResponse) -> Result<Bytes, IconError> {
     }
     match answer.body {
         ResponseBody::Other(body) | ResponseBody::Json(body) if body.len() == announced => Ok(body),
-        _ => Err(IconError::Fetch("the answer is no whole picture".into())),
+        _ => Err(IconError::Fetch("the answer is not a whole picture".into())),
     }
 }
 

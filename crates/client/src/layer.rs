@@ -23,6 +23,8 @@ use crate::report::CallReport;
 ///   the restoration of a session. Neither are notifications.
 /// - The time limits of a call begin after the layers, so a layer may ask a person.
 ///
+/// `examples/layers.rs` is a program with two layers of its own, and its test shows how to test them.
+///
 /// # Approval
 /// A layer that asks a person before a tool is called:
 ///

@@ -13,7 +13,7 @@
 //! | test a host | the crate `bowline-test` |
 //!
 //! The examples on this page run against a fake server when the documentation is tested; the lines
-//! that start it are hidden.
+//! that start it are hidden. The crate needs Rust 1.90 or newer.
 //!
 //! # Connect
 //!
@@ -229,10 +229,14 @@
 //! | `full` | | all of them |
 //!
 //! # Cancel safety
-//! Dropping the future of a call cancels it: a legacy server, or any server on a pipe, is sent
+//! Dropping the future of a request cancels it: a legacy server, or any server on a pipe, is sent
 //! `notifications/cancelled`; a modern HTTP server sees the stream close. A late response is
-//! discarded. A call that became a task is canceled with `tasks/cancel` only. Dropping any other
-//! future has no effect on the wire.
+//! discarded. A call that became a task is canceled with `tasks/cancel` only.
+//!
+//! Dropping the future of [`Client::connect`] closes what was opened, and that of
+//! [`Client::subscribe`] unsubscribes. What was begun to end something goes on in the background, such
+//! as [`Client::close`]. A future that only waits, such as that of [`Client::ready`] or of the next item
+//! of a stream, is dropped without an effect. Each function says what applies to it.
 
 // The pages on docs.rs name the feature that each item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -377,3 +381,8 @@ pub use status::{Health, StatusWatch};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles both sides of the page about moving from rmcp.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrating-from-rmcp.md")]
+struct MigrationPage;

@@ -92,6 +92,15 @@ pub struct ServerStatus {
     pub health: Health,
 }
 
+impl ServerStatus {
+    /// Creates the status of the server of this name, for the unit test of a host. It has no peer, no
+    /// next attempt and no statistics; set the fields where it has.
+    pub fn new(name: impl Into<Arc<str>>, transport: &'static str, state: ServerState) -> Self {
+        let (peer, next_attempt, health) = (None, None, Health::default());
+        Self { name: name.into(), transport, state, peer, next_attempt, health }
+    }
+}
+
 /// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -5,8 +5,8 @@
 //! - Nothing is fetched. A reference must point into the schema.
 //! - A schema is bounded in bytes, nesting and parts before it is compiled; its patterns run in
 //!   linear time, and their size counts.
-//! - A value is bounded in bytes and nesting, and the work is estimated before it is checked: see
-//!   `CostWalk` in `cost.rs`.
+//! - A value is bounded in bytes and nesting. The work of its check is estimated first, and a check that
+//!   would take longer than about a quarter of a second is refused.
 //!
 //! Dialects: 2020-12 (also without a `$schema`), 2019-09, draft-07, draft-06 and draft-04. `format`
 //! is checked where the dialect asserts it, which is up to draft-07.

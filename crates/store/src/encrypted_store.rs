@@ -23,6 +23,9 @@ const MAX_VALUE_SIZE: usize = 1 << 20;
 ///
 /// A value can only be decrypted under the key it was written for, so that one login cannot be
 /// passed off as another.
+///
+/// An operation whose future is dropped before it completes may or may not have taken effect, but never
+/// partly. A store that is opened on first use may then be open already.
 #[derive(Clone)]
 pub struct EncryptedStore {
     backing: Backing,
@@ -74,8 +77,6 @@ impl EncryptedStore {
     }
 
     /// Writes a value if the precondition holds. Returns `None` if it does not.
-    ///
-    /// If the future is dropped before it completes, the value may or may not have been written.
     pub async fn put<T: Serialize + ?Sized>(
         &self,
         key: &Key,
@@ -87,8 +88,6 @@ impl EncryptedStore {
     }
 
     /// Writes a value with a lifetime. See [`Store::put_for`].
-    ///
-    /// If the future is dropped before it completes, the value may or may not have been written.
     pub async fn put_for<T: Serialize + ?Sized>(
         &self,
         key: &Key,

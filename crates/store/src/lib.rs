@@ -17,6 +17,9 @@
 //! `sqlite`, `keyring` and `passphrase` are on by default, `valkey` is not. Without any of them there
 //! is [`MemoryStore`], and whatever the program implements [`Store`] for.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // Tests in this crate share files with those outside of it.
 #[cfg(test)]
 extern crate self as bowline_store;
@@ -134,6 +137,8 @@ pub trait Store: LogStore + fmt::Debug + 'static {
 }
 
 /// The key of a record.
+///
+/// Complete: a store finds a record by nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The kind of record, such as `login`: letters, digits and `-`.
@@ -144,6 +149,7 @@ pub struct Key {
 
 /// A stored record.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreRecord {
     /// The stored bytes.
     pub value: Vec<u8>,
@@ -170,6 +176,7 @@ pub enum Precondition {
 
 /// The exclusive right to do something for a limited time. Clones are the same lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// What the lease is for.
     pub name: String,
@@ -199,8 +206,25 @@ impl Key {
     }
 }
 
+impl StoreRecord {
+    /// Creates a record, for a [`Store`] of a host's own.
+    pub fn new(value: Vec<u8>, version: Version) -> Self {
+        Self { value, version }
+    }
+}
+
+impl Lease {
+    /// Creates a lease, for a [`Store`] of a host's own. Nobody may be able to guess its token.
+    pub fn new(name: impl Into<String>, token: impl Into<String>) -> Self {
+        Self { name: name.into(), token: token.into() }
+    }
+}
+
 impl fmt::Debug for StoreRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("bytes", &self.value.len()).field("version", &self.version).finish()
+        f.debug_struct("StoreRecord")
+            .field("bytes", &self.value.len())
+            .field("version", &self.version)
+            .finish()
     }
 }

@@ -24,9 +24,17 @@ pub struct Lock {
 
 /// Another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockHolder {
     /// The id of that process, if it could be read.
     pub pid: Option<u32>,
+}
+
+impl LockHolder {
+    /// Describes the process with this id, if it is known, for a [`Store`](crate::Store) of a host's own.
+    pub fn new(pid: impl Into<Option<u32>>) -> Self {
+        Self { pid: pid.into() }
+    }
 }
 
 impl Lock {

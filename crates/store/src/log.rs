@@ -61,6 +61,7 @@ pub struct Position(pub u64);
 
 /// An entry of a log.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogEntry {
     /// Where the entry is.
     pub position: Position,
@@ -70,6 +71,7 @@ pub struct LogEntry {
 
 /// What [`LogStore::after`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogSlice {
     /// The entries after the requested position, as many as the limits allow.
     pub entries: Vec<LogEntry>,
@@ -213,7 +215,22 @@ impl Default for ReadLimits {
     }
 }
 
+impl LogEntry {
+    /// Creates an entry, for a [`LogStore`] of a host's own.
+    pub fn new(position: Position, value: Vec<u8>) -> Self {
+        Self { position, value }
+    }
+}
+
 impl LogSlice {
+    /// Creates a slice of these entries, for a [`LogStore`] of a host's own. It has no gap, and the log
+    /// no others than these; set the fields where that is not so.
+    pub fn new(entries: Vec<LogEntry>) -> Self {
+        let position = |entry: Option<&LogEntry>| entry.map(|entry| entry.position);
+        let (oldest, newest) = (position(entries.first()), position(entries.last()));
+        Self { entries, has_gap: false, oldest, newest }
+    }
+
     /// The slice of a log that does not exist.
     pub(crate) fn of_absent_log(requested: Position) -> Self {
         Self { entries: Vec::new(), has_gap: requested != Position::START, oldest: None, newest: None }
@@ -245,4 +262,18 @@ pub(crate) fn next_position(last: u64, now_us: u64) -> u64 {
 pub(crate) fn wall_clock_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_slice_has_the_positions_of_its_entries_and_no_gap() {
+        let entry = |position| LogEntry::new(Position(position), Vec::new());
+        let slice = LogSlice::new(vec![entry(3), entry(4), entry(7)]);
+        assert_eq!((slice.oldest, slice.newest), (Some(Position(3)), Some(Position(7))));
+        assert!(!slice.has_gap);
+        assert_eq!(LogSlice::new(Vec::new()).newest, None);
+    }
 }

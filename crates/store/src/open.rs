@@ -31,11 +31,16 @@ pub struct OpenedStore {
 ///
 /// Nothing is ever deleted: a store that cannot be used is left as it is, and the error says what
 /// can be done.
+///
+/// Dropping the future may leave a new store without a key, which the next call creates; that may wait
+/// half a minute for this one.
 pub async fn open(keeping: &StoreConfig, state: &Path) -> Result<OpenedStore, StoreError> {
     open_with_keyring(keeping, state, Keyring::system()).await
 }
 
 /// Opens a store with a key of the caller. A store with another key is refused.
+///
+/// Dropping the future may leave a new store, with or without a note of which key it has.
 pub async fn open_with_key(
     backend: &StoreBackend,
     state: &Path,

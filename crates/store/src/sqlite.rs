@@ -56,7 +56,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file, or creates it for its owner only. `notes` receives messages for the user.
     ///
-    /// A file that cannot be used is left as it is.
+    /// A file that cannot be used is left as it is. Dropping the future may leave a new file.
     pub async fn open(path: &Path, notes: &mut Vec<String>) -> Result<Self, StoreError> {
         Self::open_with_clock(path, WallClock::system(), notes).await
     }

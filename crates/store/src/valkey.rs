@@ -55,7 +55,7 @@ pub struct ValkeyStore {
 
 impl ValkeyStore {
     /// Connects to a URL: `redis://`, `valkey://`, each with an `s` for TLS, or `unix://`. `notes`
-    /// receives messages for the user.
+    /// receives messages for the user. Dropping the future changes nothing on the server.
     pub async fn open(url: &Secret, notes: &mut Vec<String>) -> Result<Self, StoreError> {
         let link = ValkeyConnection::open(url)?;
         notes.extend(link.check_server().await?);

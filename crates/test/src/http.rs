@@ -28,7 +28,8 @@ pub struct FakeHttpServer {
 }
 
 impl FakeServer {
-    /// Serves over HTTP on a free loopback port, in tasks of the current tokio runtime.
+    /// Serves over HTTP on a free loopback port, in tasks of the current tokio runtime. Dropping the
+    /// future closes the port.
     pub async fn serve_http(self) -> io::Result<FakeHttpServer> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -54,6 +55,9 @@ impl FakeHttpServer {
 
     /// Restarts the server: all connections are cut, all sessions and running calls are lost, and
     /// the port stays.
+    ///
+    /// Dropping the future does not stop a restart that has begun; it only no longer waits until the
+    /// connections are closed.
     pub async fn restart(&self) {
         let mut connections = std::mem::take(&mut *self.connections.lock());
         self.control.engine.clear_live_state();

@@ -49,7 +49,7 @@ impl FakeServer {
 }
 
 impl FakeIoServer {
-    /// Connects a client without further settings.
+    /// Connects a client without further settings. Dropping the future closes the streams.
     ///
     /// # Panics
     /// If the streams are already taken.

@@ -72,6 +72,9 @@
 //! Do not pause the clock over HTTP: while a request is on its way through the operating system, all
 //! tasks look idle, and the limits elapse before the answer can arrive.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod control;
 mod engine;
 mod fake_server;

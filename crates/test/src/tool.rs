@@ -157,7 +157,8 @@ impl ToolContext {
     }
 
     /// Asks the person behind the host to fill in a form. `schema` is an object schema of simple
-    /// fields. Fails if the client did not declare elicitation, or answers with an error.
+    /// fields. Fails if the client did not declare elicitation, or answers with an error. Dropping the
+    /// future is as with [`ToolContext::request`].
     pub async fn elicit_form(&self, message: &str, schema: Value) -> Result<ElicitationReply, ToolError> {
         let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
         let answer = self.request("elicitation/create", params).await?;
@@ -170,6 +171,8 @@ impl ToolContext {
 
     /// Sends any request to the client, such as `sampling/createMessage` or `roots/list`, and
     /// returns its result.
+    ///
+    /// Dropping the future does not withdraw the request: its answer is discarded.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, ToolError> {
         let (reply, answered) = oneshot::channel();
         let question = CallEvent::Ask { method: method.to_owned(), params, reply };

@@ -1,6 +1,6 @@
-//! Checks that the library compiles with each of its cargo features alone, and with none, that the
-//! crates that use it name the features that they need, that few features mean few crates, and that a
-//! transport which was left out is an error which says so.
+//! Checks that the library and the crate of fake servers compile with each of their cargo features
+//! alone, and with none, that the crates that use the library name the features that they need, that few
+//! features mean few crates, and that a transport which was left out is an error which says so.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -10,12 +10,14 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Compiles the library once for each feature. All of them together are what the tests compile.
+/// Compiles each package once for each of its features. All of them together are what the tests compile.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     check_clients(workspace)?;
-    check(workspace, "")?;
-    for feature in list_features(workspace)? {
-        check(workspace, &feature)?;
+    for package in PACKAGES {
+        check(workspace, package, "")?;
+        for feature in list_features(workspace, package)? {
+            check(workspace, package, &feature)?;
+        }
     }
     for user in USERS {
         let mut cargo = shell::cargo(workspace);
@@ -24,11 +26,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn check(workspace: &Workspace, feature: &str) -> Result<()> {
+fn check(workspace: &Workspace, package: &str, feature: &str) -> Result<()> {
     let mut cargo = shell::cargo(workspace);
-    cargo.args(["clippy", "--package", PACKAGE, "--no-default-features", "--features", feature]);
+    cargo.args(["clippy", "--package", package, "--no-default-features", "--features", feature]);
     // A part that is left out must leave no dead code behind.
-    shell::run(cargo.args(["--", "-D", "warnings"])).with_context(|| format!("feature {feature:?}, alone"))
+    shell::run(cargo.args(["--", "-D", "warnings"]))
+        .with_context(|| format!("feature {feature:?} of {package}, alone"))
 }
 
 /// Counts what programs of others compile, and runs those that lack a transport. The tests of the
@@ -53,20 +56,21 @@ fn check_clients(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Lists the features of the library, but for those that only name others.
-fn list_features(workspace: &Workspace) -> Result<Vec<String>> {
+/// Lists the features of a package, but for those that only name others.
+fn list_features(workspace: &Workspace, name: &str) -> Result<Vec<String>> {
     let metadata = shell::cargo_metadata(workspace)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let package = packages.iter().find(|package| package["name"] == PACKAGE).context("no library")?;
+    let package = packages.iter().find(|package| package["name"] == name).context("no such package")?;
     let features = package["features"].as_object().context("no features")?;
     Ok(features.keys().filter(|name| !["default", "full"].contains(&name.as_str())).cloned().collect())
 }
 
-const PACKAGE: &str = "bowline";
+/// Packages for the programs of others, with features of their own.
+const PACKAGES: [&str; 2] = ["bowline", "bowline-test"];
 
 /// Published packages that use a part of the library. In the whole workspace they have all features,
 /// because the command does; compiled alone, they have those of their manifests.
-const USERS: [&str; 2] = ["bowline-gateway", "bowline-test"];
+const USERS: [&str; 1] = ["bowline-gateway"];
 
 /// Fails unless the transport is known to be left out.
 const CONNECTS_TO_PROCESS: &str = r#"use std::time::Duration;

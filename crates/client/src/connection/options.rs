@@ -60,7 +60,7 @@ pub(crate) struct TaskOptions {
     pub(crate) is_poll: bool,
 }
 
-/// On whose behalf a request is sent.
+/// Who waits for the result of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RequestOrigin {
     /// A caller waits for its result.

@@ -226,7 +226,7 @@ impl fmt::Display for Mismatch {
             Self::Size => "its size differs",
             Self::Digest => "its digest differs",
             Self::Frontmatter => "its frontmatter differs",
-            Self::Text => "it is no text",
+            Self::Text => "it is not text",
         })
     }
 }

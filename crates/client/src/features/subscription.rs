@@ -41,6 +41,13 @@ pub struct ResourceChange {
     pub inferred: bool,
 }
 
+impl ResourceChange {
+    /// Creates a change that the server announced, for the unit test of a host.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), inferred: false }
+    }
+}
+
 /// Registers the demand for a resource until it is dropped.
 struct ResourceDemand {
     client: Client,

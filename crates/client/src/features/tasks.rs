@@ -309,6 +309,8 @@ impl Client {
 
     /// Creates a handle for a stored task id, in the form of this connection. Creation time and
     /// lifetime are unknown.
+    ///
+    /// Nothing is sent: it waits while the connection is being made. Dropping the future has no effect.
     pub async fn task_by_id(&self, id: &str) -> Result<TaskHandle> {
         let live = self.live_link(method::TASKS_GET).await?;
         Ok(TaskHandle::from_id(id, dialect(&live), SystemTime::now()))

@@ -25,7 +25,7 @@ impl Client {
         self.list_tools_full().await.map(|list| list.items)
     }
 
-    /// [`Client::list_tools`], with the elements that were left out.
+    /// [`Client::list_tools`], with the elements that were left out. Dropping the future cancels it.
     pub async fn list_tools_full(&self) -> Result<List<Tool>> {
         let live = self.live_link(method::TOOLS_LIST).await?;
         self.connection().list_tools(&live, &CallOptions::new()).await
@@ -39,7 +39,8 @@ impl Client {
         self.call_tool_with(name, arguments, &CallOptions::new()).await
     }
 
-    /// [`Client::call_tool`] with other timeouts, or with progress.
+    /// [`Client::call_tool`] with other timeouts, or with progress. Dropping the future cancels the call
+    /// on the server.
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,

@@ -139,7 +139,7 @@ impl Root {
     /// Creates a root for a `file://` URI.
     pub fn parse(uri: &str) -> Result<Self, RootError> {
         let refuse = |why| RootError { path: uri.to_owned(), why };
-        let url = Url::parse(uri).map_err(|_| refuse("it is no URI"))?;
+        let url = Url::parse(uri).map_err(|_| refuse("it is not a URI"))?;
         if url.scheme() != "file" {
             return Err(refuse("only file:// URIs are roots"));
         }

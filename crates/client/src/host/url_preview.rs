@@ -38,7 +38,7 @@ pub enum UrlWarning {
 #[non_exhaustive]
 pub enum UrlError {
     /// It is not a valid URL.
-    #[error("it is no URL")]
+    #[error("it is not a URL")]
     NotAUrl,
     /// The scheme is not `http` or `https`; others may run programs.
     #[error("only http and https pages can be opened")]

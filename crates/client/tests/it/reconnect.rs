@@ -118,10 +118,10 @@ async fn calls_cut_by_an_outage_and_begun_in_it_wait_equally_long() {
         client.status().wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
         let begun = Instant::now();
         let (during, cut) = tokio::join!(call(0), cut);
-        for (since, (ended, error)) in [(begun, during), (stopped, cut.unwrap())] {
+        for (since, attempts, (ended, error)) in [(begun, 0, during), (stopped, 1, cut.unwrap())] {
             assert!(ended - since >= wait, "{protocol:?}: {:?}: {error}", ended - since);
             assert!(error.is_unreachable(), "{protocol:?}: {error}");
-            assert_eq!(error.report().unwrap().attempts, if since == begun { 0 } else { 1 }, "{error}");
+            assert_eq!(error.report().unwrap().attempts, attempts, "{error}");
         }
         client.close().await;
     }

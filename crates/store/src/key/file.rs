@@ -25,7 +25,7 @@ pub(super) fn read_key(path: &Path, notes: &mut Vec<String>) -> Result<Option<Se
     };
     private::restrict_file(path, notes)?;
     if length > MAX_KEY_FILE_SIZE {
-        return Err(StoreError::Unusable(format!("{} is no key file: it is too long", path.display())));
+        return Err(StoreError::Unusable(format!("{} is not a key file: it is too long", path.display())));
     }
     let bytes = Zeroizing::new(std::fs::read(path).map_err(|error| unreadable_error(path, &error))?);
     match std::str::from_utf8(&bytes).ok().and_then(SealKey::from_text) {

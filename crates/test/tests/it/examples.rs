@@ -11,24 +11,55 @@ mod call;
 #[path = "../../../../examples/elicitation.rs"]
 mod elicitation;
 #[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/events.rs"]
+mod events;
+#[cfg(unix)]
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/hooks.rs"]
+mod hooks;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/layers.rs"]
+mod layers;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/model.rs"]
+mod model;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/prompt.rs"]
+mod prompt;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/prompts.rs"]
+mod prompts;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/raw_request.rs"]
+mod raw_request;
+#[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/registry.rs"]
 mod registry;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/resources.rs"]
+mod resources;
 #[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/subscribe.rs"]
 mod subscribe;
 #[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/task.rs"]
+mod task;
+#[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/tools.rs"]
 mod tools;
 
+use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use bowline::Server;
+use bowline::types::Task;
 use bowline_test::{ElicitationReply, FakeHttpServer, FakeServer, ToolContext, ToolError};
+use bowline_testkit::{TaskPlan, Tool};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// The example that shows a whole agent stays small.
 #[test]
@@ -177,6 +208,142 @@ async fn subscribe_prints_changes() {
         subscribe::run(server.server(), "note:///1", stop, &mut out).await.unwrap();
         assert_eq!(out.text(), "subscribed to note:///1\nnote:///1 changed: 1 parts\n");
     }
+}
+
+/// Words that follow the server on the command line of an example.
+fn words<const N: usize>(words: [&str; N]) -> [String; N] {
+    words.map(String::from)
+}
+
+#[tokio::test]
+async fn layers_redact_arguments_and_ask_before_a_call() {
+    let agree: fn(String) -> bool = |asked| asked == "call echo of fake with {\"a\":{\"b\":1}}";
+    let decline: fn(String) -> bool = |_| false;
+    let rest = words(["echo", r#"a={"b":1,"token":"x"}"#, "email=a@b.example"]);
+    for (ask, expected, calls) in
+        [(agree, "{\"a\":{\"b\":1}}\n", 1), (decline, "not sent: the user refused\n", 0)]
+    {
+        for server in eras() {
+            let server = serve(server.tool("echo", |args| args)).await;
+            let mut out = Output::default();
+            layers::run(server.server(), &rest, ask, &mut out).await.unwrap();
+            assert_eq!(out.text(), expected);
+            server.assert_called("echo", calls);
+        }
+    }
+}
+
+#[tokio::test]
+async fn model_prints_definitions_and_what_was_left_out() {
+    for server in eras() {
+        let server = server.instructions("Ask first.").tool("knit", |_| "").tool("purl", |_| "");
+        let server = server.define("knit", json!({ "description": "Knits." }));
+        // The arguments of a tool are an object, for every provider.
+        let server = serve(server.define("purl", json!({ "inputSchema": { "type": "string" } }))).await;
+        let (mut out, mut warnings) = (Output::default(), Output::default());
+        model::run(server.server(), &mut out, &mut warnings).await.unwrap();
+        let text = out.text();
+        let (instructions, definitions) = text.split_once("\n\n").unwrap();
+        assert!(instructions.ends_with("\n> Ask first."), "{instructions}");
+        let schema = json!({ "type": "object", "properties": {} });
+        let expected = json!([{ "name": "knit", "description": "Knits.", "input_schema": schema }]);
+        assert_eq!(definitions.parse::<Value>().unwrap(), expected);
+        assert_eq!(warnings.text(), "left out: purl: its arguments are not an object\n");
+    }
+}
+
+#[tokio::test]
+async fn task_prints_states_and_result() {
+    let plan = || TaskPlan::after_polls(2);
+    let scripts = [bowline_testkit::server(), bowline_testkit::server().modern()];
+    for script in scripts {
+        let server = script.tool(Tool::named("work").task(plan())).tool("echo").run().await;
+        let states = Output::default();
+        let show = states.clone();
+        let show = move |task: &Task| {
+            show.0.send_modify(|text| writeln!(text, "{:?}", task.status).expect("a string takes all"));
+        };
+        let show: Arc<dyn Fn(&Task) + Send + Sync> = Arc::new(show);
+        let mut out = Output::default();
+        let entry = || Server::http("kit", server.url()).build().unwrap();
+        task::run(entry(), &words(["work", "n=1"]), Arc::clone(&show), &mut out).await.unwrap();
+        // This tool is answered at once.
+        task::run(entry(), &words(["echo", "text=hello"]), show, &mut out).await.unwrap();
+        assert_eq!(states.text(), "Working\nCompleted\n");
+        assert_eq!(out.text(), "{\"n\":\"1\"}\n{\"text\":\"hello\"}\n");
+    }
+}
+
+#[tokio::test]
+async fn events_are_printed_until_the_end() {
+    for server in eras() {
+        let called = Arc::new(Notify::new());
+        let trigger = Arc::clone(&called);
+        let server = server.tool("knit", |_| "").tool("go", move |_| {
+            trigger.notify_one();
+            "gone"
+        });
+        let server = serve(server).await;
+        let mut out = Output::default();
+        let shown = out.clone();
+        let stop = async {
+            called.notified().await;
+            server.remove_tool("knit");
+            shown.wait_for("ToolsChanged\n").await;
+        };
+        events::run(server.server(), Some("go"), stop, &mut out).await.unwrap();
+        assert_eq!(out.text(), "ToolsChanged\n");
+    }
+}
+
+#[tokio::test]
+async fn prompts_are_listed_and_expanded() {
+    for server in eras() {
+        let greet = |args: Value| format!("Greet {}.", args["name"].as_str().unwrap_or_default());
+        let server = serve(server.prompt("greet", greet)).await;
+        let mut out = Output::default();
+        prompts::run(server.server(), &mut out).await.unwrap();
+        prompt::run(server.server(), &words(["greet", "name=Ada"]), &mut out).await.unwrap();
+        assert_eq!(out.text(), "greet\t\nUser: Greet Ada.\n");
+    }
+}
+
+#[tokio::test]
+async fn resources_are_listed_with_their_types() {
+    for server in eras() {
+        let server = serve(server.resource("note:///1", "first")).await;
+        let mut out = Output::default();
+        resources::run(server.server(), &mut out).await.unwrap();
+        assert_eq!(out.text(), "note:///1\tnote:///1\ttext/plain\n");
+    }
+}
+
+#[tokio::test]
+async fn raw_request_prints_the_result_or_the_refusal() {
+    let server = serve(FakeServer::new().tool("knit", |_| "knitted")).await;
+    let mut out = Output::default();
+    let call = words(["tools/call", r#"{"name":"knit"}"#]);
+    raw_request::run(server.server(), &call, &mut out).await.unwrap();
+    raw_request::run(server.server(), &words(["knots/list"]), &mut out).await.unwrap();
+    let expected = r#"{"content":[{"text":"knitted","type":"text"}]}
+refused with -32601: Method not found: knots/list
+"#;
+    assert_eq!(out.text(), expected);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn hooks_receive_the_events_of_a_connection() {
+    let server = serve(FakeServer::new()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("events");
+    let script = format!("echo $BOWLINE_EVENT >> '{}'", log.display());
+    let mut out = Output::default();
+    let shown = out.clone();
+    let stop = async move { shown.wait_for("ready").await };
+    hooks::run(server.server(), &words(["sh", "-c", &script]), stop, &mut out).await.unwrap();
+    assert_eq!(out.text(), "ready\n");
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "connected\n");
 }
 
 /// A server with a tool for each thing that the agent does.

@@ -24,7 +24,7 @@ struct UnansweredCall {
     /// Id of the call if its caller dropped it before its deadline. While older calls are open, the
     /// server may be busy with them, and they have deadlines of their own.
     abandoned_call: Option<u64>,
-    /// Value of [`CallTraffic::heard_count`] at that time.
+    /// Value of `heard_count` of the traffic of calls at that time.
     heard_count: u64,
 }
 

@@ -79,7 +79,7 @@ fn parse_spec(text: &str, at: usize) -> Result<VariableSpec, TemplateError> {
     } else if let Some((name, length)) = text.split_once(':') {
         let digits = (1..=4).contains(&length.len()) && length.bytes().all(|byte| byte.is_ascii_digit());
         let length = length.parse().ok().filter(|_| digits && !length.starts_with('0'));
-        (name, Modifier::Prefix(length.ok_or(syntax_error(at, "a prefix that is no length below 10000"))?))
+        (name, Modifier::Prefix(length.ok_or(syntax_error(at, "a prefix that is not a length below 10000"))?))
     } else {
         (text, Modifier::None)
     };

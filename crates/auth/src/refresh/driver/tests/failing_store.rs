@@ -33,7 +33,7 @@ impl FailingStore {
     /// Ends the last lease, as its expiry would.
     pub(super) async fn end_lease(&self) {
         let (name, token) = self.granted.lock().clone();
-        self.inner.release(Lease { name, token }).await.unwrap();
+        self.inner.release(Lease::new(name, token)).await.unwrap();
     }
 
     fn check(&self, write: bool) -> Result<(), StoreError> {
@@ -96,7 +96,7 @@ impl Store for FailingStore {
         Box::pin(async move {
             self.check(false)?;
             let lease = self.inner.acquire(name, ttl).await?;
-            if let Some(Lease { name, token }) = &lease {
+            if let Some(Lease { name, token, .. }) = &lease {
                 *self.granted.lock() = (name.clone(), token.clone());
             }
             Ok(lease)
