@@ -73,7 +73,7 @@ impl ClientProcess {
             Some(message) => Ok(message),
             None => match self.child.try_wait() {
                 Ok(Some(status)) => bail!("the client process ended early ({status})"),
-                _ => bail!("the client process closed its output or wrote what is no message"),
+                _ => bail!("the client process closed its output or wrote what is not a message"),
             },
         }
     }

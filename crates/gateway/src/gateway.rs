@@ -175,7 +175,7 @@ impl Gateway {
     /// If [`View::is_valid_name`] does not allow a name.
     pub fn reload_views<'a>(&self, views: impl IntoIterator<Item = (&'a str, View)>) {
         self.0.views.replace(views.into_iter().map(|(name, view)| {
-            assert!(View::is_valid_name(name), "{name:?} is no name of a view");
+            assert!(View::is_valid_name(name), "{name:?} is not a name of a view");
             (name.into(), view)
         }));
     }
@@ -259,7 +259,7 @@ impl GatewayBuilder {
     /// # Panics
     /// If [`View::is_valid_name`] does not allow the name.
     pub fn view(mut self, name: &str, view: View) -> Self {
-        assert!(View::is_valid_name(name), "{name:?} is no name of a view");
+        assert!(View::is_valid_name(name), "{name:?} is not a name of a view");
         self.views.insert(name.into(), view);
         self
     }

@@ -496,7 +496,7 @@ impl fmt::Display for Misbehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed(defect) => return write!(f, "the server sent a bad message: {defect}"),
-            Self::Echo => "the program echoes its input, and is no MCP server",
+            Self::Echo => "the program echoes its input and is not an MCP server",
             Self::TooLarge { limit } => {
                 return write!(f, "the server sent a message larger than {}", format_limit(*limit));
             }

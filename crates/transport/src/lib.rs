@@ -10,6 +10,9 @@
 //! `http`, `http2`, `stdio`, `compression`, `cookies` and `proxy`, all on by default. Without `http` or
 //! `stdio`, the module of that name has only types without values, and opening such a link fails.
 
+// The pages on docs.rs name the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(not(feature = "http"))]

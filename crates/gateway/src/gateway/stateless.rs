@@ -313,8 +313,9 @@ fn forwarded_params(params: Option<&Json>, client: &ModernRequest) -> Option<Jso
 // GW-06, GW-16
 fn modern_answer(method: &str, answer: HandlerResult, server_info: &Json) -> HandlerResult {
     match answer {
-        Ok(result) => complete_result(method, &result, server_info)
-            .map_err(|_| RpcError::new(code::INTERNAL_ERROR, "the server sent a result that is no object")),
+        Ok(result) => complete_result(method, &result, server_info).map_err(|_| {
+            RpcError::new(code::INTERNAL_ERROR, "the server sent a result that is not an object")
+        }),
         Err(error) => Err(error_for_modern_host(&error).unwrap_or_else(|| {
             let message = "the server requires a visit to a page, which this host cannot be asked for";
             RpcError::new(code::INTERNAL_ERROR, message)

@@ -48,6 +48,8 @@ pub enum Message {
 }
 
 /// The error of a response, as the peer wrote it.
+///
+/// Complete: JSON-RPC gives an error these members, and no revision of the protocol adds one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     /// The error code; see [`super::code`].

@@ -138,7 +138,7 @@ impl ResourceServer {
         };
         let verified = match std::str::from_utf8(token) {
             Ok(token) => timeout(VERIFICATION_TIMEOUT, self.verifier.verify(token)).await,
-            Err(_) => Ok(Err(TokenRefusal::Invalid("the token is no text".to_owned()))),
+            Err(_) => Ok(Err(TokenRefusal::Invalid("the token is not text".to_owned()))),
         };
         let unavailable = || TokenRefusal::Unavailable("the token was not verified in time".to_owned());
         match verified.unwrap_or_else(|_| Err(unavailable())) {

@@ -181,7 +181,7 @@ impl HttpSettings {
     /// If the name is empty or has characters other than A-Z, a-z, 0-9, `_` and `-`.
     pub fn with_view(mut self, name: &str, token: Option<&str>) -> Self {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        assert!(!name.is_empty() && name.bytes().all(is_valid), "{name:?} is no name of a view");
+        assert!(!name.is_empty() && name.bytes().all(is_valid), "{name:?} is not a name of a view");
         self.views.insert(name.into(), token.map(BearerToken::new));
         self
     }

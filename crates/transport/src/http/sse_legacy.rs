@@ -132,7 +132,7 @@ fn resolve_endpoint(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault>
         let fault = Fault::protocol(Misbehavior::TooLarge { limit: MAX_ENDPOINT_BYTES });
         return Err(fault.with_note("the endpoint event"));
     }
-    let text = str::from_utf8(endpoint).map_err(|_| unusable("is no text"))?.trim_matches(' ');
+    let text = str::from_utf8(endpoint).map_err(|_| unusable("is not text"))?.trim_matches(' ');
     if text.is_empty() {
         return Err(unusable("is empty"));
     }
@@ -140,7 +140,7 @@ fn resolve_endpoint(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault>
     if text.contains(char::is_control) {
         return Err(unusable("has control characters"));
     }
-    let url = link.url().join(text).map_err(|_| unusable("is no URL"))?;
+    let url = link.url().join(text).map_err(|_| unusable("is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(unusable("is not for HTTP"));
     }

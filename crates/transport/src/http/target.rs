@@ -59,7 +59,7 @@ pub(super) fn display_url(url: &Url) -> String {
 }
 
 /// What is shown of a location that is not a URL.
-pub(super) const NO_ADDRESS: &str = "an address that is none";
+pub(super) const NO_ADDRESS: &str = "an address that is not one";
 
 const MAX_LOCATION_CHARS: usize = 256;
 
@@ -105,7 +105,7 @@ mod tests {
             ),
             ("//u:S3CR3T@h/#S3CR3T", "refused to follow a redirect to https://h/: it is another origin"),
             ("app:S3CR3T", "refused to follow a redirect to app:…: it is another origin"),
-            ("https://[S3CR3T", "refused to follow a redirect to an address that is none"),
+            ("https://[S3CR3T", "refused to follow a redirect to an address that is not one"),
         ] {
             let fault = target.resolve(location).unwrap_err();
             assert_eq!(fault.to_string(), shown);

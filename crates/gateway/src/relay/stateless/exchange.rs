@@ -107,7 +107,7 @@ impl ResponseReader {
             match received(message) {
                 Some(received) => return received,
                 None if matches!(self, Self::Complete(_)) => return Received::End(Exchange::Lost),
-                None => tracing::warn!("the gateway sent a message that is no part of a response"),
+                None => tracing::warn!("the gateway sent a message that is not part of a response"),
             }
         }
     }
