@@ -21,6 +21,13 @@ impl ConnectPacer {
         let Ok(_turn) = self.0.acquire().await else { return };
         let _ = timeout(MAX_TURN, open()).await;
     }
+
+    /// Lets nobody have a turn until the result is dropped.
+    #[cfg(test)]
+    pub(super) async fn take_all_turns(&self) -> tokio::sync::SemaphorePermit<'_> {
+        let all = u32::try_from(MAX_TURNS).expect("it is a small number");
+        self.0.acquire_many(all).await.expect("it is never closed")
+    }
 }
 
 impl Default for ConnectPacer {

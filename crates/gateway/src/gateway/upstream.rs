@@ -393,6 +393,25 @@ impl Upstreams {
         });
     }
 
+    /// Connects to a server when it is its turn, unless it has been left by then.
+    fn connect_in_turn(&self, upstream: Arc<Upstream>) {
+        let (this, gateway) = (Weak::clone(&self.this), Arc::clone(&self.gateway));
+        self.spawn(async move {
+            let connect = || async move {
+                // Whoever leaves the servers holds the lock as well, so none is joined after that.
+                let connection = this.upgrade().and_then(|this| {
+                    let current = this.current.lock();
+                    let is_left = current.is_closed || upstream.lost.is_cancelled();
+                    if is_left { None } else { upstream.begin_connecting() }
+                });
+                if let Some(connection) = connection {
+                    connection.shared().wait_for_attempt().await;
+                }
+            };
+            gateway.connect_pacer.run(connect).await;
+        });
+    }
+
     fn open_upstream(&self, server: &Arc<FleetServer>, log_level: Option<LogLevel>) -> Arc<Upstream> {
         let config = &server.config;
         let lists = self.gateway.known.get(server, self.identity.profile());
@@ -415,10 +434,7 @@ impl Upstreams {
         match lists {
             Some(_) if config.idle_stop.is_some() => self.catalog.set_dormant(server.id),
             // The host has lists from before. Its first call to the server does not wait for this.
-            Some(_) => {
-                let paced = Arc::clone(&upstream);
-                self.spawn(async move { paced.gateway.connect_pacer.run(|| paced.connect()).await });
-            }
+            Some(_) => self.connect_in_turn(Arc::clone(&upstream)),
             None => drop(upstream.begin_connecting()),
         }
         upstream
@@ -426,13 +442,6 @@ impl Upstreams {
 }
 
 impl Upstream {
-    /// Connects, and waits for the outcome of the first attempt.
-    async fn connect(&self) {
-        if let Some(connection) = self.begin_connecting() {
-            connection.shared().wait_for_attempt().await;
-        }
-    }
-
     /// Begins to connect, if that is possible.
     fn begin_connecting(&self) -> Option<ConnectionUse> {
         match self.connected() {
@@ -459,7 +468,13 @@ impl Upstream {
                 (&self.server, &self.scope),
                 (self.member, &self.identity, log_level),
             )?;
-            self.connection.send_replace(Some(connection));
+            self.connection.send_replace(Some(Arc::clone(&connection)));
+            // A level that was set meanwhile found no connection to be applied to.
+            let current_level = *self.log_level.lock();
+            if let Some(level) = current_level.filter(|_| current_level != log_level) {
+                connection.members.set_log_level(self.member, level);
+                connection.apply_log_level();
+            }
         }
     }
 
@@ -572,3 +587,6 @@ static NEXT_MEMBER: AtomicU64 = AtomicU64::new(0);
 /// How many calls of one session, or of hosts that share a connection, a server may have open: three
 /// quarters of what a session may have.
 const MAX_CALLS_PER_SERVER: usize = MAX_RUNNING_REQUESTS / 4 * 3;
+
+#[cfg(test)]
+mod tests;
