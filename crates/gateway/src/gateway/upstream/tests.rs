@@ -42,7 +42,8 @@ async fn session_that_ends_before_its_turn_does_not_connect() {
     first.catalog().wait_until_known(limit).await;
     let turns = gateway.connect_pacer.take_all_turns().await;
     let second = open(&gateway, "second");
-    let used = second.connect("slow").unwrap().ok().expect("a call waits for no turn");
+    // A call waits for no turn.
+    let used = second.connect("slow").unwrap().unwrap();
     used.connection.shared().client.ready().await.unwrap();
     assert_eq!((slow.initialize_count(), other.initialize_count()), (2, 1));
     slow.arm(Fault::silent().on("DELETE").times(1));
