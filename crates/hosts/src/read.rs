@@ -275,7 +275,10 @@ fn read_inputs(root: &[(Key, Node)]) -> Vec<Input> {
     let input = |item: &Node| {
         let Value::Table(fields) = &item.value else { return None };
         let field = |name| get(fields, name).and_then(text);
-        Some(Input { id: field("id")?, default: field("default").filter(|default| !default.is_empty()) })
+        // What is typed hidden is a secret, and so is its default.
+        let is_hidden = matches!(get(fields, "password"), Some(Value::Bool(true)));
+        let default = field("default").filter(|default| !default.is_empty() && !is_hidden);
+        Some(Input { id: field("id")?, default })
     };
     items.iter().filter_map(input).collect()
 }

@@ -85,6 +85,7 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
         if is_random(name) || has_token_prefix(name) {
             found.push(SecretPart { range: at..at + name.len(), is_storable: true });
         }
+        found.extend(shift(find_in_default(name), at));
         at += segment.len();
     }
     let mut at = query_at + 1;
@@ -117,6 +118,7 @@ fn find_in_text(text: &str) -> Vec<SecretPart> {
                 found.extend(shift(find_in_url(url), at + begin));
             }
         } else {
+            found.extend(shift(find_in_default(bare), at));
             let mut inner = at;
             for part in bare.split_inclusive(['=', ':']) {
                 let token = part.trim_end_matches(['=', ':']);
@@ -130,6 +132,14 @@ fn find_in_text(text: &str) -> Vec<SecretPart> {
         at += word.len();
     }
     found
+}
+
+/// Finds a token of a well-known service that is the default of a placeholder, such as `${NAME:-sk-…}`.
+fn find_in_default(word: &str) -> Vec<SecretPart> {
+    let Some(begin) = word.find(":-").map(|at| at + 2) else { return Vec::new() };
+    let end = word[begin..].find('}').map_or(word.len(), |length| begin + length);
+    let part = SecretPart { range: begin..end, is_storable: false };
+    if has_token_prefix(&word[begin..end]) { vec![part] } else { Vec::new() }
 }
 
 /// Finds what is not a placeholder, from an offset on.
@@ -289,6 +299,10 @@ mod tests {
             ("PATH", "/bin", "/bin"),
             ("DATABASE", "postgres://u:p@h/db", "postgres://*@h/db"),
             ("NOTE", "ghp_0123456789abcdef0123", "*"),
+            ("NOTE", "${X:-ghp_0123456789abcdef0123}", "${X:-*}"),
+            ("NOTE", "a=${X:-sk-0123456789abcdef0123},b", "a=${X:-*},b"),
+            ("NOTE", "${X:-info}", "${X:-info}"),
+            ("BASE", "https://h/${X:-ghp_0123456789abcdef0123}/mcp", "https://h/${X:-*}/mcp"),
             (
                 "HEADERS",
                 r#"{"Authorization": "Bearer abc", "X": "1"}"#,

@@ -123,9 +123,10 @@ pub(super) fn weigh_probe_reply(
     if is_same_refusal(refusal, answer) {
         return ProbeConclusion::SameRefusal;
     }
-    // A rate limit refuses a probe before anything looks at its session.
+    // A rate limit refuses a probe before anything looks at its session. It may be one of `ping` alone.
     if is_rate_limited(answer.reply) {
-        return ProbeConclusion::Session(SessionLiveness::Unanswered);
+        let next = list.filter(|_| answer.probe == Probe::Ping).map(Probe::List);
+        return ProbeConclusion::Session(next.map_or(SessionLiveness::Unanswered, SessionLiveness::NeedsProbe));
     }
     let plainly = matches!(refusal.wording, LossWording::Plain | LossWording::Handshake);
     ProbeConclusion::Session(assess_session(answer.probe, answer.verdict, answer.reply, list, plainly))

@@ -268,19 +268,27 @@ fn a_probe_that_is_not_answered_proves_nothing() {
     }
 }
 
-/// A rate limit refuses a probe before its session is looked up, so it is no sign of life.
+/// A rate limit refuses a probe before its session is looked up, so it is no sign of life. It may limit `ping`
+/// alone, so a list is tried next.
 #[test]
 fn rate_limit_does_not_answer_for_the_session() {
     let gate = || error_reply(400, -32000, "No valid session ID provided");
     for limited in [text_reply(429, "slow down"), error_reply(429, -32000, "slow down")] {
         let mut play = Scenario::with_harmless(Some(true));
         assert_eq!(play.fail(gate()), Step::Probe(PING));
-        let step = play.answer_probe(PING, limited.clone());
+        assert_eq!(play.answer_probe(PING, limited.clone()), Step::Probe(LIST), "{limited:?}");
+        let step = play.answer_probe(LIST, limited.clone());
         assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)), "{limited:?}");
         assert_eq!(play.retry.poll_report(), None);
         let mut play = Scenario::new();
         play.fail(gate());
-        assert_server_error(&play.answer_probe(PING, limited), "No valid session ID provided");
+        play.answer_probe(PING, limited.clone());
+        assert_server_error(&play.answer_probe(LIST, limited.clone()), "No valid session ID provided");
+        // The list is refused as the call was: that proves the loss.
+        let mut play = Scenario::new();
+        play.fail(gate());
+        play.answer_probe(PING, limited.clone());
+        assert_eq!(play.answer_probe(LIST, gate()), Step::Reconnect, "{limited:?}");
     }
 }
 
