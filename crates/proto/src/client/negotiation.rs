@@ -104,6 +104,8 @@ pub struct Negotiation {
     evidence: EraEvidence,
     /// Whether the server answered the probe, but not as a modern server does.
     probe_refused: bool,
+    /// The fault of the last probe, if it was not answered: an outage says nothing about the era.
+    broken_probe: Option<Fault>,
     /// The reply to a handshake that failed although the server was expected to be legacy, and its
     /// fault.
     failed_handshake: Option<(Reply, Fault)>,
@@ -160,8 +162,8 @@ impl Negotiation {
             Era::Modern => EraEvidence::Probing,
             Era::Legacy => EraEvidence::None,
         };
-        let (probe_refused, failed_handshake) = (false, None);
-        (Self { link, choice, start, state, evidence, probe_refused, failed_handshake }, step)
+        let (probe_refused, broken_probe, failed_handshake) = (false, None, None);
+        (Self { link, choice, start, state, evidence, probe_refused, broken_probe, failed_handshake }, step)
     }
 
     /// Takes the reply to the last step.
@@ -201,6 +203,10 @@ impl Negotiation {
     fn switch_era(&mut self, revision: Revision, reply: Reply) -> Step {
         if revision.era() == Era::Legacy {
             self.probe_refused = is_refused_probe(&reply);
+            self.broken_probe = match &reply {
+                Reply::Fault(fault) if !self.probe_refused => Some(fault.clone()),
+                _ => None,
+            };
         }
         self.evidence = match (self.choice, revision.era(), self.evidence) {
             // A probe that was cut off, or refused for an outage, says no more than silence.
@@ -246,11 +252,13 @@ impl Negotiation {
         if ended { Step::Restart } else { step }
     }
 
-    /// The fault of a server that speaks neither era. The failure of the handshake says most.
+    /// The fault of a server that speaks neither era. The failure of the handshake says most. A modern server
+    /// refuses it as well, so after a probe that an outage broke, the outage is the fault, and is retried.
     fn wrong_era_fault(&self, reply: Reply) -> Fault {
-        match &self.failed_handshake {
-            Some((_, fault)) => fault.clone(),
-            None => wrong_era_fault(reply),
+        match (&self.failed_handshake, &self.broken_probe) {
+            (Some((_, fault)), _) => fault.clone(),
+            (None, Some(outage)) if matches!(reply, Reply::Error { .. }) => outage.clone(),
+            (None, _) => wrong_era_fault(reply),
         }
     }
 

@@ -436,6 +436,26 @@ fn de_02_a_probe_that_is_cut_off_is_no_sign_of_the_legacy_era() {
     }
 }
 
+/// A modern server that is cut off at every probe, and knows no handshake, is away and not one that speaks neither
+/// era.
+#[test]
+fn server_whose_probes_are_cut_off_fails_with_the_outage() {
+    let unknown = || error(Some(404), -32601, None);
+    for broken in [cut_off(), status(503)] {
+        let mut negotiation = auto(LinkKind::Http);
+        assert_eq!(negotiation.handle(broken.clone()), INITIALIZE_STEP);
+        assert_eq!(negotiation.handle(unknown()), DISCOVER_STEP);
+        assert_eq!(negotiation.handle(broken.clone()), INITIALIZE_STEP);
+        let Step::Failed(fault) = negotiation.handle(unknown()) else { panic!("{broken:?}") };
+        assert!(fault.is_outage(), "{broken:?}: {fault}");
+    }
+    // After a probe that was answered, the refusal of the handshake is the fault.
+    let mut negotiation = auto(LinkKind::Http);
+    assert_eq!(negotiation.handle(unknown()), INITIALIZE_STEP);
+    let Step::Failed(fault) = negotiation.handle(unknown()) else { panic!("it speaks neither era") };
+    assert!(!fault.is_outage(), "{fault}");
+}
+
 /// DE-04: a pinned era is never left, in either direction.
 #[test]
 fn de_04_a_pinned_era_is_kept() {

@@ -126,7 +126,9 @@ pub(super) fn weigh_probe_reply(
     // A rate limit refuses a probe before anything looks at its session. It may be one of `ping` alone.
     if is_rate_limited(answer.reply) {
         let next = list.filter(|_| answer.probe == Probe::Ping).map(Probe::List);
-        return ProbeConclusion::Session(next.map_or(SessionLiveness::Unanswered, SessionLiveness::NeedsProbe));
+        return ProbeConclusion::Session(
+            next.map_or(SessionLiveness::Unanswered, SessionLiveness::NeedsProbe),
+        );
     }
     let plainly = matches!(refusal.wording, LossWording::Plain | LossWording::Handshake);
     ProbeConclusion::Session(assess_session(answer.probe, answer.verdict, answer.reply, list, plainly))
