@@ -376,7 +376,6 @@ impl Upstreams {
         Arc::clone(&current.set)
     }
 
-    /// Begins to use a server, and to connect to it unless it is to be started on call.
     /// Leaves the connection to a server that the view no longer shows, after the calls that are open.
     fn leave_hidden(&self, upstream: Arc<Upstream>) {
         upstream.lost.cancel();
@@ -412,6 +411,7 @@ impl Upstreams {
         });
     }
 
+    /// Begins to use a server, and to connect to it unless it is to be started on call.
     fn open_upstream(&self, server: &Arc<FleetServer>, log_level: Option<LogLevel>) -> Arc<Upstream> {
         let config = &server.config;
         let lists = self.gateway.known.get(server, self.identity.profile());
