@@ -54,8 +54,11 @@ impl Host {
     pub(super) async fn run(self, load: Load, books: Arc<Books>) -> Self {
         let Self { number, client } = &self;
         let mut random = fastrand::Rng::with_seed(load.seed.wrapping_add(u64::from(*number)));
+        let mut last_call = Duration::ZERO;
         for turn in 0.. {
-            sleep(Duration::from_millis(random.u64(..MAX_PAUSE_MS))).await;
+            // Where calls take long, the machine is too slow for all hosts at this rate.
+            let pause = Duration::from_millis(random.u64(..MAX_PAUSE_MS)).max(last_call * PAUSE_PER_CALL);
+            sleep(pause.min(load.end.saturating_duration_since(Instant::now()))).await;
             if Instant::now() >= load.end {
                 break;
             }
@@ -65,7 +68,10 @@ impl Host {
             let tool = if is_harmless { HARMLESS_TOOL } else { EFFECT_TOOL };
             let name = format!("{server}__{tool}");
             let arguments = json!({ "call": call });
-            let Ok(called) = timeout(CALL_LIMIT, client.call_tool(&name, &arguments)).await else {
+            let begun = Instant::now();
+            let called = timeout(CALL_LIMIT, client.call_tool(&name, &arguments)).await;
+            last_call = begun.elapsed();
+            let Ok(called) = called else {
                 books.violate(format!("{call} of {name} has no outcome"));
                 continue;
             };
@@ -107,8 +113,10 @@ fn execution(error: &bowline::Error) -> Execution {
 }
 
 /// How long a host waits to hear whether its session is still there.
-const PROBE_LIMIT: Duration = Duration::from_secs(20);
-/// The longest pause between two calls of a host.
+const PROBE_LIMIT: Duration = Duration::from_secs(40);
+/// The longest pause between two calls of a host that do not take long.
 const MAX_PAUSE_MS: u64 = 4_000;
+/// How many times as long as its last call a host pauses at least.
+const PAUSE_PER_CALL: u32 = 4;
 /// How long a call may take, with all that happens to its server and to the gateway.
 const CALL_LIMIT: Duration = Duration::from_secs(60);

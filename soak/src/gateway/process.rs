@@ -42,6 +42,15 @@ struct Plan {
 /// A folder for what outlives the process, removed at the end.
 pub(super) struct StateFolder(PathBuf);
 
+/// What a process holds of the system.
+#[derive(Clone, Copy)]
+pub(super) struct Usage {
+    /// Resident memory in kilobytes.
+    pub(super) memory: u64,
+    /// Open files, most of which are connections.
+    pub(super) files: u64,
+}
+
 /// The running process of the gateway.
 pub(super) struct GatewayProcess {
     child: Child,
@@ -135,6 +144,12 @@ impl GatewayProcess {
         line.trim().strip_suffix(" kB")?.trim().parse().ok()
     }
 
+    /// What it holds of the system. `None` if the system cannot tell.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()?)).ok()?;
+        Some(Usage { memory: self.resident_memory()?, files: u64::try_from(files.count()).ok()? })
+    }
+
     /// Ends the process in good order. Returns whether it did.
     pub(super) async fn stop(mut self) -> anyhow::Result<bool> {
         drop(self.child.stdin.take());
@@ -142,6 +157,15 @@ impl GatewayProcess {
             .await
             .context("the end of the gateway")??
             .success())
+    }
+}
+
+impl Usage {
+    /// Whether the memory has grown since then by more than what happens to be open explains. A slow machine may still
+    /// be opening connections of sessions that were restored.
+    pub(super) fn has_grown_since(self, earlier: Self) -> bool {
+        let opened = self.files.saturating_sub(earlier.files);
+        self.memory > earlier.memory + earlier.memory / 4 + MEMORY_ALLOWANCE + opened * MEMORY_PER_FILE
     }
 }
 
@@ -164,6 +188,10 @@ impl UpstreamPlan {
 
 /// How long a call waits for a server, or for the gateway, that is away: a slow machine takes longer to bring it back.
 pub(super) const RECONNECT_WAIT: Duration = Duration::from_secs(30);
+/// How much memory may come and go with what happens to be going on, in kilobytes.
+const MEMORY_ALLOWANCE: u64 = 16 * 1024;
+/// How much memory an open connection may take, in kilobytes, with its share of a session.
+const MEMORY_PER_FILE: u64 = 64;
 /// How long the gateway may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
