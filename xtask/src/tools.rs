@@ -124,6 +124,10 @@ pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'stati
         // Clients of SDKs that are served by our command.
         peers.push(("BOWLINE_CLIENTS", node::ensure(workspace, "clients")?));
         peers.push(("BOWLINE_PYTHON_SDK_1", ensure_gateway_python(workspace)?));
+        // Servers that our command serves.
+        peers.push(("BOWLINE_SERVERS", node::ensure(workspace, "servers")?));
+        let servers_python = python::ensure(workspace, "servers-python", "mcp_server_git")?;
+        peers.push(("BOWLINE_SERVERS_PYTHON", servers_python));
         let modules = node::ensure(workspace, "browser")?;
         peers.push(("BOWLINE_CHROMIUM", browser::ensure(workspace, &node.node, &modules)?));
         peers.push(("BOWLINE_BROWSER_MODULES", modules));
