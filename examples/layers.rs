@@ -1,14 +1,16 @@
-//! Calls a tool through two layers: the first removes what must not leave this machine, and the second
-//! asks a person, who sees what would be sent.
+//! Calls a tool through three layers: the first removes what must not leave this machine, the second
+//! asks a person, who sees what would be sent, and the third counts how calls end.
 //!
 //! `cargo run -p bowline --example layers -- http://127.0.0.1:3001/mcp echo message=hello email=a@b.example`
 
 mod common;
 
 use std::error::Error;
+use std::collections::BTreeMap;
 use std::io::{Write, stdout};
+use std::sync::{Arc, Mutex};
 
-use bowline::{Client, ErrorKind, Json, Layer, LayerFuture, OutgoingRequest, Refusal, Server};
+use bowline::{CallReport, Client, ErrorKind, Json, Layer, LayerFuture, OutgoingRequest, Refusal, Server};
 use serde_json::{Map, Value};
 
 #[tokio::main]
@@ -84,6 +86,22 @@ impl Layer for Approval {
     }
 }
 
+/// Counts the calls of each tool by their outcome.
+#[derive(Clone, Default)]
+struct Metrics(Arc<Mutex<BTreeMap<(String, &'static str), u64>>>);
+
+impl Layer for Metrics {
+    fn observes(&self, method: &str) -> bool {
+        method == "tools/call"
+    }
+
+    fn on_end(&self, request: &OutgoingRequest, report: &CallReport) {
+        let tool = request.tool().unwrap_or_default().to_owned();
+        let mut counts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *counts.entry((tool, report.outcome.as_str())).or_default() += 1;
+    }
+}
+
 /// Calls the tool that comes first in `rest` with the arguments after it, if the person agrees.
 pub(crate) async fn run(
     server: Server,
@@ -100,7 +118,13 @@ pub(crate) async fn run(
         .collect();
 
     // Layers see a request in this order.
-    let client = Client::builder(server).layer(Redaction).layer(Approval { ask }).connect().await?;
+    let metrics = Metrics::default();
+    let client = Client::builder(server)
+        .layer(Redaction)
+        .layer(Approval { ask })
+        .layer(metrics.clone())
+        .connect()
+        .await?;
     match client.call_tool(tool, &arguments).await {
         Ok(result) => writeln!(out, "{}", result.text())?,
         Err(error) => match error.kind() {
@@ -109,5 +133,8 @@ pub(crate) async fn run(
         },
     }
     client.close().await;
+    for ((tool, outcome), count) in &*metrics.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        writeln!(out, "{tool} {outcome}: {count}")?;
+    }
     Ok(())
 }

@@ -4,9 +4,22 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+use std::path::Path;
+
 use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture, store};
 use bowline::config::StoreConfig;
+use bowline::{Client, Server};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (server, _) = common::server_and_rest()?;
+    let folder = std::env::temp_dir().join("bowline-example");
+    run(server, &StoreConfig::default(), &folder, Terminal, &mut stdout()).await?;
+    // A thread still waits for a line on stdin.
+    std::process::exit(0);
+}
 
 struct Terminal;
 
@@ -31,24 +44,26 @@ impl LoginPrompt for Terminal {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (server, _) = common::server_and_rest()?;
-    let folder = std::env::temp_dir().join("bowline-example");
-    let opened = store::open(&StoreConfig::default(), &folder).await?;
-    println!("logins are stored in {}", opened.location);
-    let app = App::new("Example host");
-    let auth = Auth::new(opened.store).app(app).prompt(Terminal);
+/// Lists the tools of a server with the login that is stored in `folder`, or a new one.
+pub(crate) async fn run(
+    server: Server,
+    config: &StoreConfig,
+    folder: &Path,
+    prompt: impl LoginPrompt + 'static,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let opened = store::open(config, folder).await?;
+    writeln!(out, "logins are stored in {}", opened.location)?;
+    let auth = Auth::new(opened.store).app(App::new("Example host")).prompt(prompt);
     let client = Client::builder(server.clone()).auth(auth.clone()).connect().await?;
     for tool in client.list_tools().await? {
-        println!("{}", tool.name);
+        writeln!(out, "{}", tool.name)?;
     }
     client.close().await;
     if let Some(identity) = auth.identity(&server)
         && let Some(account) = identity.account().await?
     {
-        println!("as {} of {}", account.who.as_deref().unwrap_or("somebody"), account.issuer);
+        writeln!(out, "as {} of {}", account.who.as_deref().unwrap_or("somebody"), account.issuer)?;
     }
-    // A thread still waits for a line on stdin.
-    std::process::exit(0);
+    Ok(())
 }

@@ -4,18 +4,24 @@
 
 mod common;
 
+use std::error::Error;
+use std::io::{Write, stdout};
 use std::time::Instant;
 
-use bowline::Client;
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, _) = common::server_and_rest()?;
+    run(server, &mut stdout()).await
+}
+
+pub(crate) async fn run(server: Server, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     for _ in 0..3 {
         let asked = Instant::now();
         client.ping().await?;
-        println!("{}: answered after {:?}", client.name(), asked.elapsed());
+        writeln!(out, "{}: answered after {:?}", client.name(), asked.elapsed())?;
     }
     client.close().await;
     Ok(())

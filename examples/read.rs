@@ -4,21 +4,28 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
 use bowline::types::ResourceBody;
+use bowline::{Client, Server};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let (server, rest) = common::server_and_rest()?;
     let uri = rest.first().ok_or("which resource?")?;
+    run(server, uri, &mut stdout()).await
+}
+
+pub(crate) async fn run(server: Server, uri: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(server).await?;
     for part in client.read_resource(uri).await?.contents {
         match &part.body {
-            ResourceBody::Text(text) => println!("{}", text.get()),
+            ResourceBody::Text(text) => writeln!(out, "{}", text.get())?,
             ResourceBody::Blob(base64) => {
-                println!("{}: {} characters of Base64", part.uri, base64.get().len());
+                writeln!(out, "{}: {} characters of Base64", part.uri, base64.get().len())?;
             }
-            other => println!("{}: {other:?}", part.uri),
+            other => writeln!(out, "{}: {other:?}", part.uri)?,
         }
     }
     client.close().await;

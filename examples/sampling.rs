@@ -4,25 +4,47 @@
 
 mod common;
 
-use bowline::Client;
+use std::error::Error;
+use std::io::{Write, stdout};
+
 use bowline::config::{Sampling, SamplingApi};
 use bowline::host::{Host, HostFuture, SampleRequest};
 use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
 use bowline::types::{SamplingBlock, SamplingRequest, SamplingResult};
+use bowline::{Client, Server};
 
-struct Terminal;
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (server, rest) = common::server_and_rest()?;
+    let [endpoint, model, tool] = &*rest else {
+        return Err("which endpoint, which model, which tool?".into());
+    };
+    run(server, Sampling::new(SamplingApi::OpenAi, endpoint, model)?, tool, ask_at_terminal, &mut stdout()).await
+}
 
-impl Approve for Terminal {
+/// Asks a question at the terminal. Returns whether the answer is yes.
+fn ask_at_terminal(question: String) -> bool {
+    println!("{question}\nAll right? [y/n]");
+    matches!(std::io::stdin().lines().next(), Some(Ok(line)) if line.trim() == "y")
+}
+
+/// A person, who approves what the model is asked and what the server is told.
+struct Person {
+    /// May block.
+    ask: fn(String) -> bool,
+}
+
+impl Approve for Person {
     fn request<'a>(
         &'a self,
         asked: &'a SampleRequest,
         plan: &'a SamplingPlan,
     ) -> HostFuture<'a, Decision<SamplingRequest>> {
-        println!("{} asks {} at {}:", asked.server, plan.model, plan.endpoint);
+        let mut question = format!("{} asks {} at {}:", asked.server, plan.model, plan.endpoint);
         for message in &asked.request.messages {
-            println!("  {}: {}", message.role.as_str(), text(&message.content));
+            question += &format!("\n  {}: {}", message.role.as_str(), text(&message.content));
         }
-        Box::pin(agreed())
+        Box::pin(decide(self.ask, question))
     }
 
     fn result<'a>(
@@ -30,17 +52,15 @@ impl Approve for Terminal {
         asked: &'a SampleRequest,
         result: &'a SamplingResult,
     ) -> HostFuture<'a, Decision<SamplingResult>> {
-        println!("{} will be told: {}", asked.server, text(&result.content));
-        Box::pin(agreed())
+        Box::pin(decide(self.ask, format!("{} will be told: {}", asked.server, text(&result.content))))
     }
 }
 
-/// Asks for a decision on the terminal.
-async fn agreed<T>() -> Decision<T> {
-    println!("All right? [y/n]");
-    let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
-    let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
-    if yes { Decision::Accept } else { Decision::Refuse }
+async fn decide<T>(ask: fn(String) -> bool, question: String) -> Decision<T> {
+    match tokio::task::spawn_blocking(move || ask(question)).await {
+        Ok(true) => Decision::Accept,
+        _ => Decision::Refuse,
+    }
 }
 
 /// The text blocks, escaped, since they are untrusted.
@@ -52,16 +72,17 @@ fn text(blocks: &[SamplingBlock]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (server, rest) = common::server_and_rest()?;
-    let [endpoint, model, tool] = &*rest else {
-        return Err("which endpoint, which model, which tool?".into());
-    };
-    let settings = Sampling::new(SamplingApi::OpenAi, endpoint, model)?;
-    let host = Host::new().sampling(Provider::new(settings)?.approver(Terminal));
+/// Calls a tool whose server may ask the model of `settings`, if the person agrees.
+pub(crate) async fn run(
+    server: Server,
+    settings: Sampling,
+    tool: &str,
+    ask: fn(String) -> bool,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let host = Host::new().sampling(Provider::new(settings)?.approver(Person { ask }));
     let client = Client::builder(server).handler(host).connect().await?;
-    println!("{}", client.call_tool(tool, &()).await?.text());
+    writeln!(out, "{}", client.call_tool(tool, &()).await?.text())?;
     client.close().await;
     Ok(())
 }

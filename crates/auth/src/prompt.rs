@@ -129,6 +129,23 @@ pub struct ForeignLoginHost {
     pub page_host: String,
 }
 
+impl ForeignLoginHost {
+    /// Creates a question, for the unit test of a prompt.
+    pub fn new(
+        server: impl Into<Arc<str>>,
+        issuer: impl Into<String>,
+        issuer_host: impl Into<String>,
+        page_host: impl Into<String>,
+    ) -> Self {
+        Self {
+            server: server.into(),
+            issuer: issuer.into(),
+            issuer_host: issuer_host.into(),
+            page_host: page_host.into(),
+        }
+    }
+}
+
 /// A person's decision about a page at an unrelated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,8 +13,8 @@ use bowline_proto::wire::{Json, method as name};
 
 use crate::report::CallRecord;
 
-pub(crate) use channel::ReceiveOutcome;
-pub use channel::{EventItem, EventReceiver, EventSender, channel};
+pub(crate) use channel::{EventItem, ReceiveOutcome, channel};
+pub use channel::{EventReceiver, EventSender};
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@
 //! | call a tool | [`Client::call_tool`]; [`Client::call`] for progress, limits and cancellation |
 //! | know how a call ended | [`Outcome`] and [`CallReport`], in the result and in the [`Error`] |
 //! | connect to many servers | [`Registry`] |
-//! | answer what servers ask | `host::Host`, or a [`Handler`] of your own |
-//! | give tools to a model | `model::ModelContext` and `Registry::call_model` |
-//! | log in | `auth::Auth` |
+//! | answer what servers ask | [`host::Host`], or a [`Handler`] of your own |
+//! | give tools to a model | [`model::ModelContext`] and [`Registry::call_model`] |
+//! | log in | [`auth::Auth`] |
 //! | watch | [`Client::events`], [`Client::status`], [`Layer`], and `tracing` |
 //! | test a host | the crate `bowline-test` |
 //!
@@ -291,7 +291,8 @@ pub use bowline_proto::fault::{
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire::{Defect, Id, Json, RpcError};
 
-/// The settings of servers, logins, sampling and hooks.
+/// The settings of servers, logins, sampling and hooks: what a configuration file says, and what a
+/// program passes to [`Client`], [`Registry`], `auth::Auth` and `sampling::Provider`.
 pub mod config {
     #[cfg(feature = "config")]
     pub use crate::config_file::{ConfigFileError, ProcessEnvironment};
@@ -364,8 +365,8 @@ pub use config_file::LoadConfig;
 pub use connection::{CallOptions, List};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
-    ConnectionEvent, ConnectionEventKind, Event, EventItem, EventReceiver, EventSender, ListChange, ListKind,
-    Notification, StderrLine, Topic, channel as event_channel,
+    ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
+    Notification, StderrLine, Topic,
 };
 #[cfg(feature = "skills")]
 pub use features::skills;

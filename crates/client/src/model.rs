@@ -91,6 +91,13 @@ pub struct Omission {
     pub reason: String,
 }
 
+impl Omission {
+    /// Creates an omission of a server as a whole. Its fields can be set.
+    pub fn new(server: impl Into<Arc<str>>, reason: impl Into<String>) -> Self {
+        Self { server: server.into(), name: None, reason: reason.into() }
+    }
+}
+
 impl Client {
     /// Builds the context of this server for a model.
     ///

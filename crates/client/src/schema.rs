@@ -169,7 +169,7 @@ impl Schema {
         match self.verdict(value) {
             SchemaVerdict::Fits => Ok(()),
             SchemaVerdict::Violations(violations) => Err(violations),
-            SchemaVerdict::Unchecked(why) => Err(vec![Violation { at: String::new(), what: why.to_owned() }]),
+            SchemaVerdict::Unchecked(why) => Err(vec![Violation::new("", why)]),
         }
     }
 
@@ -196,13 +196,12 @@ impl Schema {
             // The validator collects all reasons before returning the first, which would take too
             // much memory here.
             let what = "it does not fit, and is too large to say where".to_owned();
-            return SchemaVerdict::Violations(vec![Violation { at: String::new(), what }]);
+            return SchemaVerdict::Violations(vec![Violation::new("", what)]);
         }
         let mut errors: Vec<_> = self.validator.iter_errors(value).collect();
         errors.sort_by(|one, other| one.instance_path().as_str().cmp(other.instance_path().as_str()));
-        let violations = errors.iter().take(MAX_VIOLATIONS).map(|error| Violation {
-            at: path_tail(error.instance_path().as_str()),
-            what: truncate_display(error),
+        let violations = errors.iter().take(MAX_VIOLATIONS).map(|error| {
+            Violation::new(path_tail(error.instance_path().as_str()), truncate_display(error))
         });
         SchemaVerdict::Violations(violations.collect())
     }
@@ -236,6 +235,13 @@ impl ParsedSchema {
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schema").field("parts", &self.graph.len()).finish_non_exhaustive()
+    }
+}
+
+impl Violation {
+    /// Creates a violation at a position, which is empty for the whole value.
+    pub fn new(at: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { at: at.into(), what: what.into() }
     }
 }
 

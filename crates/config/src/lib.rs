@@ -133,6 +133,7 @@ mod source;
 mod store;
 #[cfg(feature = "files")]
 mod suggest;
+mod transport_settings;
 #[cfg(feature = "files")]
 pub mod tree;
 mod view;
@@ -176,4 +177,5 @@ pub use source::{FileFormat, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};
 #[cfg(feature = "files")]
 pub use suggest::closest_name;
+pub use transport_settings::TransportSettings;
 pub use view::View;

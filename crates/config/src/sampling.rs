@@ -44,8 +44,7 @@ pub struct Sampling {
 
 words! {
     /// The API that the endpoint of a model speaks.
-    ///
-    /// Exhaustive, since a request to a model is built and read by code of its own for each API.
+    #[non_exhaustive]
     pub enum SamplingApi {
         /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
         OpenAi = "openai",

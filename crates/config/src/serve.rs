@@ -58,6 +58,13 @@ pub struct ServeRate {
     pub burst: u32,
 }
 
+impl ServeRate {
+    /// Creates a rate. Zero is raised to one.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        Self { per_second: per_second.max(1), burst: burst.max(1) }
+    }
+}
+
 impl ServeLimits {
     pub(crate) const REQUESTS_IN_FLIGHT: u32 = 2048;
     pub(crate) const BODY_KIB: u32 = 64 * 1024;

@@ -213,100 +213,6 @@ impl Server {
         }
     }
 
-    /// Adds an entry to the child's environment, replacing one of the same name.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_env(
-        mut self,
-        name: impl Into<String>,
-        value: impl Into<Secret>,
-    ) -> Result<Self, InvalidValue> {
-        self.stdio_mut()?.set_variable(name.into(), value.into())?;
-        Ok(self)
-    }
-
-    /// Sets the folder the child runs in.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
-        self.stdio_mut()?.cwd = Some(cwd.into());
-        Ok(self)
-    }
-
-    /// Reaches the server on a Unix socket, in place of the host and port of its URL, which must be
-    /// `http`. The path must be absolute. Refused where there are no Unix sockets.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_socket(mut self, path: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
-        let (path, http) = (path.into(), self.http_mut()?);
-        check::socket(&path, &http.url)?;
-        http.socket = Some(path);
-        Ok(self)
-    }
-
-    /// Adds a header to every request, replacing one of the same name.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_header(
-        mut self,
-        name: impl Into<String>,
-        value: impl Into<Secret>,
-    ) -> Result<Self, InvalidValue> {
-        check::set_header(&mut self.http_mut()?.headers, name.into(), value.into())?;
-        Ok(self)
-    }
-
-    /// Sets certificate authorities and client certificate in addition to the system's.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_tls(mut self, tls: Tls) -> Result<Self, InvalidValue> {
-        if tls.client_cert.is_some() != tls.client_key.is_some() {
-            return Err(InvalidValue::TlsPair);
-        }
-        self.http_mut()?.tls = tls;
-        Ok(self)
-    }
-
-    /// Sets how tokens are obtained if the server requires a login.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_auth(mut self, auth: AuthSettings) -> Result<Self, InvalidValue> {
-        self.http_mut()?.auth = auth;
-        Ok(self)
-    }
-
-    /// Sets the program that prints further headers.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_headers_command(mut self, command: HeadersCommand) -> Result<Self, InvalidValue> {
-        self.http_mut()?.headers_command = Some(command);
-        Ok(self)
-    }
-
-    /// Turns off the fallback to HTTP+SSE when Streamable HTTP is refused.
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn without_fallback(mut self) -> Result<Self, InvalidValue> {
-        self.http_mut()?.fallback = false;
-        Ok(self)
-    }
-
     /// Sets how long a call may be silent (default 60 s). Raises the cap of
     /// [`Server::with_timeout`] where that is lower. Configuration files call this `timeout`, as hosts do.
     #[must_use]
@@ -338,16 +244,6 @@ impl Server {
     pub fn with_probe_timeout(mut self, probe: Duration) -> Self {
         self.timeouts.probe = probe;
         self
-    }
-
-    /// Says whether credentials may be sent over plain `http` to another machine (default: no).
-    ///
-    /// For servers that were read from a file: a program that writes a server uses the builder of its
-    /// transport, which has no settings of another one.
-    #[doc(hidden)]
-    pub fn with_allow_http(mut self, allow: bool) -> Result<Self, InvalidValue> {
-        self.http_mut()?.allow_http = allow;
-        Ok(self)
     }
 
     /// Pins the era, or leaves it to be negotiated.
@@ -446,7 +342,7 @@ impl Server {
         }
     }
 
-    fn http_mut(&mut self) -> Result<&mut Http, InvalidValue> {
+    pub(crate) fn http_mut(&mut self) -> Result<&mut Http, InvalidValue> {
         match &mut self.transport {
             Transport::Stdio(_) => Err(InvalidValue::NotHttp),
             Transport::Http(http) | Transport::Sse(http) => Ok(http),

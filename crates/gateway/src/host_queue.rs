@@ -157,14 +157,15 @@ fn take_event(events: &mut EventReceiver<Event>) -> Option<(QueueItem, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use bowline::{Notification, event_channel};
+    use bowline::{EventSender, Notification};
 
     use super::*;
 
     /// The reader looks for items, then one is queued, and then the reader looks for the end.
     #[tokio::test]
     async fn item_before_the_end_is_returned() {
-        let (events, receiver) = event_channel(2);
+        let events = EventSender::new(2);
+        let receiver = events.subscribe();
         let (_queue, mut reader) = HostQueue::new(receiver);
         let ended = async { events.send(Event::Notification(Notification::new("notifications/last", None))) };
         assert!(matches!(reader.next_until(ended).await, Some(QueueItem::Event(_))));

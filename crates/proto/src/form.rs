@@ -21,6 +21,7 @@ use crate::wire::view::{ChoiceOption, Field, FieldKind, Form};
 
 /// A value in a form that does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FormError {
     /// The name of the field. Empty for the content as a whole.
     pub field: Box<str>,
@@ -28,9 +29,16 @@ pub struct FormError {
     pub problem: String,
 }
 
+impl FormError {
+    /// Creates an error of a field; an empty name is the content as a whole.
+    pub fn new(field: impl Into<Box<str>>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
 /// Checks whether `content` can be sent as the content of `form`. Returns all errors at once.
 pub fn check_form(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
-    let error = |field: &str, what: String| FormError { field: field.into(), problem: what };
+    let error = |field: &str, problem: String| FormError::new(field, problem);
     let Ok(content) = content.decode::<Map<String, Value>>() else {
         return Err(vec![error("", "must be an object".into())]);
     };

@@ -115,17 +115,8 @@ impl SealKey {
         Ok(sealed)
     }
 
-    /// Appends what [`SealKey::seal`] returns for a value, which is given in parts. Returns how many bytes that are.
-    pub fn seal_onto(
-        &self,
-        sealed: &mut Vec<u8>,
-        nonces: &mut NonceSource,
-        key: &Key,
-        value: &[&[u8]],
-    ) -> Result<usize, StoreError> {
-        self.push_sealed(sealed, nonces.next()?, key, value)
-    }
-
+    /// Appends what [`SealKey::seal`] returns for a value, which is given in parts. Returns how many
+    /// bytes that are.
     fn push_sealed(
         &self,
         sealed: &mut Vec<u8>,
@@ -175,6 +166,18 @@ impl SealKey {
 }
 
 impl NonceSource {
+    /// Appends what [`SealKey::seal`] returns for a value, which is given in parts, with the next
+    /// nonce. Returns how many bytes that are.
+    pub fn push_sealed(
+        &mut self,
+        sealed: &mut Vec<u8>,
+        seal_key: &SealKey,
+        key: &Key,
+        value: &[&[u8]],
+    ) -> Result<usize, StoreError> {
+        seal_key.push_sealed(sealed, self.next()?, key, value)
+    }
+
     fn next(&mut self) -> Result<[u8; NONCE_LEN], StoreError> {
         if self.used == NONCE_BATCH {
             self.bytes = random::bytes()?;
@@ -248,7 +251,7 @@ mod tests {
     fn a_value_in_parts_is_appended_as_one() {
         let login = Key::new("login", "a");
         let (mut file, mut nonces) = (b"before".to_vec(), NonceSource::default());
-        let length = key().seal_onto(&mut file, &mut nonces, &login, &[b"a ", b"token"]).unwrap();
+        let length = nonces.push_sealed(&mut file, &key(), &login, &[b"a ", b"token"]).unwrap();
         assert_eq!((file.len(), length), (6 + length, 7 + SEAL_OVERHEAD));
         assert_eq!(key().open(&login, &file[6..]).unwrap().as_slice(), b"a token");
         assert_eq!(key().seal(&login, b"a token").unwrap().len(), length);

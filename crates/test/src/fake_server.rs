@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::running_call::RunningCall;
-use crate::tool::{IntoToolResult, ToolContext, ToolFuture};
+use crate::tool::{IntoToolReply, ToolContext, ToolFuture};
 
 /// A fake MCP server. Give it tools, prompts and resources, then serve it.
 #[must_use = "a server does nothing until it is served"]
@@ -84,14 +84,14 @@ impl FakeServer {
     }
 
     /// Adds a tool. `run` is given the arguments, `{}` if there are none, and returns text, JSON, a
-    /// [`ToolResult`](crate::ToolResult) or a `Result` of these.
-    pub fn tool<R: IntoToolResult>(
+    /// [`ToolReply`](crate::ToolReply) or a `Result` of these.
+    pub fn tool<R: IntoToolReply>(
         self,
         name: &str,
         run: impl Fn(Value) -> R + Send + Sync + 'static,
     ) -> Self {
         let run = move |_, arguments| {
-            let result = run(arguments).into_tool_result();
+            let result = run(arguments).into_tool_reply();
             Box::pin(std::future::ready(result)) as ToolFuture
         };
         self.add_tool(name, Box::new(run))
@@ -115,7 +115,7 @@ impl FakeServer {
     pub fn typed_tool<A, R>(self, name: &str, run: impl Fn(A) -> R + Send + Sync + 'static) -> Self
     where
         A: schemars::JsonSchema + serde::de::DeserializeOwned,
-        R: IntoToolResult,
+        R: IntoToolReply,
     {
         use crate::request_outcome::INVALID_PARAMS;
         use crate::tool::ToolError;
@@ -124,7 +124,7 @@ impl FakeServer {
         let run = move |arguments| {
             let arguments = serde_json::from_value(arguments)
                 .map_err(|error| ToolError::protocol(INVALID_PARAMS, error.to_string()))?;
-            Ok::<_, ToolError>(run(arguments).into_tool_result())
+            Ok::<_, ToolError>(run(arguments).into_tool_reply())
         };
         self.tool(name, run).define(name, json!({ "inputSchema": schema }))
     }
@@ -137,11 +137,11 @@ impl FakeServer {
         run: impl Fn(ToolContext, Value) -> F + Send + Sync + 'static,
     ) -> Self
     where
-        F: Future<Output: IntoToolResult> + Send + 'static,
+        F: Future<Output: IntoToolReply> + Send + 'static,
     {
         let run = move |context, arguments| {
             let running = run(context, arguments);
-            Box::pin(async move { running.await.into_tool_result() }) as ToolFuture
+            Box::pin(async move { running.await.into_tool_reply() }) as ToolFuture
         };
         self.add_tool(name, Box::new(run))
     }

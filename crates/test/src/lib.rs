@@ -89,7 +89,7 @@ pub use control::{FakeControl, ReceivedMessage};
 pub use fake_server::FakeServer;
 pub use http::FakeHttpServer;
 pub use io::FakeIoServer;
-pub use tool::{ElicitationReply, IntoToolResult, ToolContext, ToolError, ToolResult};
+pub use tool::{ElicitationReply, IntoToolReply, ToolContext, ToolError, ToolReply};
 
 /// Compiles the example of the package's page.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::tool::ToolResult;
+use crate::tool::ToolReply;
 
 /// The outcome of a request: a result, or an error.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ impl RequestOutcome {
     }
 }
 
-impl From<ToolResult> for RequestOutcome {
-    fn from(result: ToolResult) -> Self {
+impl From<ToolReply> for RequestOutcome {
+    fn from(result: ToolReply) -> Self {
         match result.outcome {
             Ok(result) => Self::Result(result),
             Err(error) => match error.code {

@@ -10,7 +10,7 @@ use crate::running_call::CallEvent;
 
 /// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ToolResult {
+pub struct ToolReply {
     pub(crate) outcome: Result<Value, ToolError>,
 }
 
@@ -22,11 +22,11 @@ pub struct ToolError {
     pub(crate) message: String,
 }
 
-/// Converts what a tool returns: text, JSON, a [`ToolResult`], or a `Result` of these whose error
+/// Converts what a tool returns: text, JSON, a [`ToolReply`], or a `Result` of these whose error
 /// becomes a result with `isError`.
-pub trait IntoToolResult {
+pub trait IntoToolReply {
     /// Converts it.
-    fn into_tool_result(self) -> ToolResult;
+    fn into_tool_reply(self) -> ToolReply;
 }
 
 /// The running call of an asynchronous tool. Clones are the same call.
@@ -47,11 +47,11 @@ pub enum ElicitationReply {
     Cancel,
 }
 
-pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
+pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolReply> + Send>>;
 
-// === impl ToolResult ===
+// === impl ToolReply ===
 
-impl ToolResult {
+impl ToolReply {
     /// A result of one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::raw(json!({ "content": [{ "type": "text", "text": text.into() }] }))
@@ -105,37 +105,37 @@ impl From<String> for ToolError {
     }
 }
 
-// === impl IntoToolResult ===
+// === impl IntoToolReply ===
 
-impl IntoToolResult for ToolResult {
-    fn into_tool_result(self) -> ToolResult {
+impl IntoToolReply for ToolReply {
+    fn into_tool_reply(self) -> ToolReply {
         self
     }
 }
 
-impl IntoToolResult for &str {
-    fn into_tool_result(self) -> ToolResult {
-        ToolResult::text(self)
+impl IntoToolReply for &str {
+    fn into_tool_reply(self) -> ToolReply {
+        ToolReply::text(self)
     }
 }
 
-impl IntoToolResult for String {
-    fn into_tool_result(self) -> ToolResult {
-        ToolResult::text(self)
+impl IntoToolReply for String {
+    fn into_tool_reply(self) -> ToolReply {
+        ToolReply::text(self)
     }
 }
 
-impl IntoToolResult for Value {
-    fn into_tool_result(self) -> ToolResult {
-        ToolResult::json(self)
+impl IntoToolReply for Value {
+    fn into_tool_reply(self) -> ToolReply {
+        ToolReply::json(self)
     }
 }
 
-impl<T: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<T, E> {
-    fn into_tool_result(self) -> ToolResult {
+impl<T: IntoToolReply, E: Into<ToolError>> IntoToolReply for Result<T, E> {
+    fn into_tool_reply(self) -> ToolReply {
         match self {
-            Ok(result) => result.into_tool_result(),
-            Err(error) => ToolResult { outcome: Err(error.into()) },
+            Ok(result) => result.into_tool_reply(),
+            Err(error) => ToolReply { outcome: Err(error.into()) },
         }
     }
 }

@@ -14,7 +14,8 @@ use anyhow::{Context as _, Result};
 
 use crate::{shell, workspace::Workspace};
 
-/// Documents the libraries of the workspace; returns the folder with a file for each.
+/// Documents the libraries of the workspace; returns the folder with a file for each. Hidden items are
+/// part of it: a program can use them, so a review has to see them.
 ///
 /// All of them, and not only those that are listed: so they have the features and dependencies that
 /// the documentation was built with, and nothing is compiled again.
@@ -22,7 +23,7 @@ pub(super) fn document(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = shell::cargo(workspace);
     cargo.args(["doc", "--workspace", "--lib", "--no-deps", "--quiet", "--features", shell::DOC_FEATURES]);
     cargo.env("RUSTDOC", env::current_exe()?).env(REAL_RUSTDOC, find_rustdoc());
-    cargo.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
+    cargo.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --document-hidden-items");
     shell::run(&mut cargo)?;
     let metadata = shell::cargo_metadata(workspace)?;
     let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;

@@ -25,12 +25,8 @@ pub(super) async fn check(
     if ctx.auth.issuer.is_some() || Url::parse(issuer).is_ok_and(|issuer| is_same_site(&issuer, page)) {
         return Ok(());
     }
-    let question = ForeignLoginHost {
-        server: ctx.server.clone(),
-        issuer: issuer.clone(),
-        issuer_host: host_of(issuer),
-        page_host: sanitize(page.host_str().unwrap_or_default()),
-    };
+    let page_host = sanitize(page.host_str().unwrap_or_default());
+    let question = ForeignLoginHost::new(ctx.server.clone(), issuer.clone(), host_of(issuer), page_host);
     let (page_host, server) = (question.page_host.clone(), &ctx.server);
     let reply = match prompt {
         Some(prompt) => timeout(LOGIN_TIMEOUT, prompt.confirm_foreign_host(question))

@@ -39,6 +39,13 @@ pub struct PendingLogin {
     pub redirect: Url,
 }
 
+impl PendingLogin {
+    /// Creates a login that no authorization server knows, for tests of a host. Finishing it fails.
+    pub fn new(url: Url, redirect: Url) -> Self {
+        Self { url, redirect }
+    }
+}
+
 /// The state of a login that was begun. Stored only in a [`bowline_store::EncryptedStore`].
 #[derive(Debug, Serialize, Deserialize)]
 struct PendingLoginRecord {
@@ -95,7 +102,7 @@ pub(crate) async fn begin(login: &LoginParams<'_>) -> Result<PendingLogin, AuthE
     if ctx.store.put(&key, &flow, Precondition::Absent).await?.is_none() {
         return Err(AuthError::new(AuthErrorKind::Store, "a login was started twice with the same state"));
     }
-    Ok(PendingLogin { url: address.url, redirect })
+    Ok(PendingLogin::new(address.url, redirect))
 }
 
 /// Finishes a login with the address that the browser was redirected to, or the code in it.

@@ -17,7 +17,7 @@ use tokio::task::coop;
 
 /// Creates a channel for `capacity` values: when a receiver falls further behind, the oldest value
 /// is dropped, and that receiver is told how many it missed.
-pub fn channel<T>(capacity: usize) -> (EventSender<T>, EventReceiver<T>) {
+pub(crate) fn channel<T>(capacity: usize) -> (EventSender<T>, EventReceiver<T>) {
     let sender = EventSender::new(capacity);
     let receiver = sender.subscribe();
     (sender, receiver)
@@ -25,6 +25,9 @@ pub fn channel<T>(capacity: usize) -> (EventSender<T>, EventReceiver<T>) {
 
 /// The sending end of a channel of events. All clones send into the same channel, which closes when
 /// the last one is dropped.
+///
+/// Clients and registries create their own. Tests of a host create one to send it events of their
+/// choice: [`EventSender::new`], and a receiver with [`EventSender::subscribe`].
 pub struct EventSender<T>(Arc<OpenChannel<T>>);
 
 /// The receiving end of a channel of events. Every receiver gets every value that is sent after it
@@ -91,7 +94,8 @@ const MAX_EMPTY_CAPACITY: usize = 16;
 // === impl EventSender ===
 
 impl<T> EventSender<T> {
-    /// Creates a channel without a receiver.
+    /// Creates a channel without a receiver, in which at most `capacity` values wait: when a receiver
+    /// falls further behind, the oldest value is dropped, and that receiver is told how many it missed.
     pub fn new(capacity: usize) -> Self {
         let state = State {
             pending: VecDeque::new(),

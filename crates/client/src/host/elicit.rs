@@ -115,6 +115,19 @@ pub struct DeclinedRequest {
     pub reason: String,
 }
 
+impl DeclinedRequest {
+    /// Creates a declined form without a purpose, for tests of an [`Elicit`]. Its fields can be set.
+    pub fn new(server: impl Into<Arc<str>>, message: impl Into<Box<str>>, reason: impl Into<String>) -> Self {
+        Self {
+            server: server.into(),
+            purpose: None,
+            message: message.into(),
+            url: None,
+            reason: reason.into(),
+        }
+    }
+}
+
 /// The modes in which a person can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -110,5 +110,5 @@ impl<'de> Visitor<'de> for UniqueKeys {
 }
 
 fn whole_violation(what: &str) -> Vec<Violation> {
-    vec![Violation { at: String::new(), what: what.to_owned() }]
+    vec![Violation::new("", what)]
 }

@@ -27,10 +27,9 @@ impl ServerTools {
         let peer = client.peer().await?;
         let list = client.list_tools_full().await?;
         let server: Arc<str> = client.name().into();
-        let left_out = list.dropped.iter().map(|dropped| Omission {
-            server: Arc::clone(&server),
-            name: None,
-            reason: format!("entry {} of its list cannot be read: {}", dropped.index, dropped.reason),
+        let left_out = list.dropped.iter().map(|dropped| {
+            let reason = format!("entry {} of its list cannot be read: {}", dropped.index, dropped.reason);
+            Omission::new(Arc::clone(&server), reason)
         });
         let left_out = left_out.collect();
         Ok(Self { server, instructions: peer.instructions.clone(), tools: list.items, omissions: left_out })
@@ -125,11 +124,8 @@ fn prefix<'a>(options: &'a ModelOptions, server: &'a str) -> &'a str {
 }
 
 fn omit_tool(server: &Arc<str>, tool: &Tool, reason: &str) -> Omission {
-    Omission {
-        server: Arc::clone(server),
-        name: Some(text::sanitize_trimmed(&tool.name, MAX_SHOWN_NAME_CHARS)),
-        reason: reason.to_owned(),
-    }
+    let name = Some(text::sanitize_trimmed(&tool.name, MAX_SHOWN_NAME_CHARS));
+    Omission { name, ..Omission::new(Arc::clone(server), reason) }
 }
 
 /// Maximum length of an omitted tool's name, in characters.

@@ -100,7 +100,7 @@ impl ModelContext {
     ) -> Result<(&ModelTool, Json), ModelCallError> {
         let tool = self.resolve(name).ok_or_else(|| ModelCallError::UnknownTool(name.to_owned()))?;
         let arguments = Json::encode(arguments).map_err(|error| {
-            let violation = Violation { at: String::new(), what: error.to_string() };
+            let violation = Violation::new("", error.to_string());
             ModelCallError::InvalidArguments(vec![violation])
         })?;
         let arguments = tool.check_arguments(&arguments).map_err(ModelCallError::InvalidArguments)?;

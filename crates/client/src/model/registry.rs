@@ -25,7 +25,7 @@ impl Registry {
                 None if status.state == ServerState::Disabled => {}
                 None => {
                     let reason = omission_reason(&status);
-                    left_out.push(Omission { server: status.name, name: None, reason });
+                    left_out.push(Omission::new(status.name, reason));
                 }
             }
         }
@@ -34,7 +34,7 @@ impl Registry {
             match asked {
                 Ok((place, _, Ok(source))) => sources.push((place, source)),
                 Ok((_, server, Err(error))) => {
-                    left_out.push(Omission { server, name: None, reason: error.to_string() });
+                    left_out.push(Omission::new(server, error.to_string()));
                 }
                 // The tasks are never aborted, so only a panic can end one.
                 Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -27,6 +27,14 @@ pub struct ModelResult {
     pub report: Option<CallReport>,
 }
 
+impl ModelResult {
+    /// Creates a result without omissions and without a report, for a host that answers a call
+    /// itself. Its fields can be set.
+    pub fn new(content: impl Into<Value>, text: impl Into<String>, is_error: bool) -> Self {
+        Self { content: content.into(), text: text.into(), is_error, omissions: Vec::new(), report: None }
+    }
+}
+
 /// A block of content that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,7 +86,7 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
         ModelApi::Gemini if result.is_error => json!({ "error": text }),
         ModelApi::Gemini => json!({ "output": text }),
     };
-    ModelResult { content, text, is_error: result.is_error, omissions: left_out, report: None }
+    ModelResult { omissions: left_out, ..ModelResult::new(content, text, result.is_error) }
 }
 
 const USER_ONLY_REASON: &str = "it is for the person alone";

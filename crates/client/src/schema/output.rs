@@ -55,7 +55,7 @@ pub fn check_output(tool: &Tool, result: &CallToolResult, revision: Revision) ->
     let Some(value) = &result.structured else { return OutputCheck::Missing };
     if objects && !value.is_object() {
         let what = format!("must be an object in {revision}");
-        return OutputCheck::Violations(vec![Violation { at: String::new(), what }]);
+        return OutputCheck::Violations(vec![Violation::new("", what)]);
     }
     match compiled.verdict(value) {
         SchemaVerdict::Fits => OutputCheck::Fits,

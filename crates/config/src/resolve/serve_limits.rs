@@ -24,7 +24,7 @@ impl Resolver<'_, '_> {
         limits.sessions = sessions.map(|sessions| sessions.value);
         limits.rate = requests_per_second.map(|LocatedValue { value: per_second, .. }| {
             let burst = burst.map(|burst| burst.value);
-            ServeRate { per_second, burst: burst.unwrap_or_else(|| per_second.saturating_mul(BURST_SECONDS)) }
+            ServeRate::new(per_second, burst.unwrap_or_else(|| per_second.saturating_mul(BURST_SECONDS)))
         });
         limits
     }

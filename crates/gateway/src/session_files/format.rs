@@ -71,7 +71,7 @@ pub(super) fn push_frame(
     };
     let begin = file.len();
     file.extend_from_slice(&[0; size_of::<u32>()]);
-    let sealed = key.seal_onto(file, nonces, name, &[&[kind], bytes]);
+    let sealed = nonces.push_sealed(file, key, name, &[&[kind], bytes]);
     let length = sealed.and_then(|length| {
         u32::try_from(length)
             .map_err(|_| StoreError::Unusable("the message is too long to be recorded".to_owned()))

@@ -18,11 +18,20 @@ mod events;
 #[path = "../../../../examples/hooks.rs"]
 mod hooks;
 #[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/info.rs"]
+mod info;
+#[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/layers.rs"]
 mod layers;
 #[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/login.rs"]
+mod login;
+#[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/model.rs"]
 mod model;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/ping.rs"]
+mod ping;
 #[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/prompt.rs"]
 mod prompt;
@@ -33,11 +42,17 @@ mod prompts;
 #[path = "../../../../examples/raw_request.rs"]
 mod raw_request;
 #[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/read.rs"]
+mod read;
+#[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/registry.rs"]
 mod registry;
 #[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/resources.rs"]
 mod resources;
+#[expect(dead_code, reason = "its main is not run")]
+#[path = "../../../../examples/sampling.rs"]
+mod sampling;
 #[expect(dead_code, reason = "its main is not run")]
 #[path = "../../../../examples/subscribe.rs"]
 mod subscribe;
@@ -54,9 +69,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use bowline::Server;
+use bowline::auth::{DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
+use bowline::config::{KeyLocation, Sampling, SamplingApi, StoreConfig};
 use bowline::types::Task;
 use bowline_test::{ElicitationReply, FakeHttpServer, FakeServer, ToolContext, ToolError};
-use bowline_testkit::{TaskPlan, Tool};
+use bowline_testkit::{Browser, Protection, Script, ScriptedModel, TaskPlan, Tool, auth_server};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::sync::{Notify, watch};
@@ -216,12 +233,125 @@ fn words<const N: usize>(words: [&str; N]) -> [String; N] {
 }
 
 #[tokio::test]
+async fn info_shows_what_a_server_said_of_itself() {
+    for (server, revision) in [(FakeServer::new(), "2025-11-25 (Legacy)"), (FakeServer::modern(), "2026-07-28 (Modern)")] {
+        let server = serve(server.name("shop").instructions("Ask first.").tool("knit", |_| "")).await;
+        let mut out = Output::default();
+        info::run(server.server(), &mut out).await.unwrap();
+        let text = out.text();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[0].starts_with("server        shop "), "{text}");
+        assert_eq!(lines[1], format!("revision      {revision}"));
+        assert!(lines[2].starts_with("capabilities  {") && lines[2].contains("\"tools\""), "{text}");
+        assert_eq!(lines[3], "instructions  Ask first.");
+    }
+}
+
+#[tokio::test]
+async fn ping_is_answered_three_times() {
+    for server in eras() {
+        let (server, mut out) = (serve(server).await, Output::default());
+        ping::run(server.server(), &mut out).await.unwrap();
+        let text = out.text();
+        let is_answer = |line: &str| line.starts_with("fake: answered after ");
+        assert!(text.lines().count() == 3 && text.lines().all(is_answer), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn read_prints_text() {
+    for server in eras() {
+        let (server, mut out) = (serve(server.resource("note:///1", "first")).await, Output::default());
+        read::run(server.server(), "note:///1", &mut out).await.unwrap();
+        assert_eq!(out.text(), "first\n");
+    }
+}
+
+/// A tool that has a model answer.
+async fn ask_model(context: ToolContext, _: Value) -> Result<String, ToolError> {
+    let content = json!({ "type": "text", "text": "Which knot?" });
+    let messages = json!([{ "role": "user", "content": content }]);
+    let answer = context.request("sampling/createMessage", json!({ "messages": messages, "maxTokens": 9 })).await?;
+    Ok(answer["content"]["text"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn sampling_asks_a_person_before_and_after_the_model() {
+    let model = ScriptedModel::start().await;
+    let settings = || {
+        let endpoint = format!("{}/v1", model.origin());
+        Sampling::new(SamplingApi::OpenAi, endpoint, "knots").unwrap()
+    };
+    let agree: fn(String) -> bool =
+        |asked| asked.ends_with(":\n  user: Which knot?") || asked.starts_with("fake will be told: ");
+    for server in eras() {
+        let (server, mut out) = (serve(server.async_tool("ask", ask_model)).await, Output::default());
+        sampling::run(server.server(), settings(), "ask", agree, &mut out).await.unwrap();
+        assert_eq!(out.text(), "knots\n");
+    }
+    assert_eq!(model.requests().len(), 2);
+
+    // A person who refuses keeps the model from being asked.
+    let server = serve(FakeServer::new().async_tool("ask", ask_model)).await;
+    let mut out = Output::default();
+    sampling::run(server.server(), settings(), "ask", |_| false, &mut out).await.unwrap();
+    assert_eq!(model.requests().len(), 2);
+}
+
+/// A person with a browser who pastes the address that it ends up at.
+struct BrowserUser;
+
+impl LoginPrompt for BrowserUser {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+        Box::pin(async move { PageReply::Pasted(Browser::new().follow(page.url.as_str()).await) })
+    }
+
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A prompt for a login that must not be needed.
+struct NoUser;
+
+impl LoginPrompt for NoUser {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+        panic!("no login is needed, but there is a page: {}", page.url)
+    }
+
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
+        panic!("no login is needed, but there is a code for {}", code.url)
+    }
+}
+
+#[tokio::test]
+async fn login_is_stored_for_the_second_run() {
+    let login_server = auth_server().start().await;
+    let protection = Protection::with_auth_server(&login_server);
+    let server = Script::default().tool("echo").protected(protection).run().await;
+    let entry = || Server::http("kit", server.url()).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = StoreConfig::default();
+    config.key = KeyLocation::File;
+    let (mut first, mut second) = (Output::default(), Output::default());
+    login::run(entry(), &config, folder.path(), BrowserUser, &mut first).await.unwrap();
+    login::run(entry(), &config, folder.path(), NoUser, &mut second).await.unwrap();
+    let text = first.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("logins are stored in "), "{text}");
+    assert_eq!(lines[1], "echo");
+    assert!(lines[2].starts_with("as ") && lines[2].ends_with(&format!(" of {}", login_server.issuer())), "{text}");
+    assert_eq!(second.text(), text);
+}
+
+#[tokio::test]
 async fn layers_redact_arguments_and_ask_before_a_call() {
     let agree: fn(String) -> bool = |asked| asked == "call echo of fake with {\"a\":{\"b\":1}}";
     let decline: fn(String) -> bool = |_| false;
     let rest = words(["echo", r#"a={"b":1,"token":"x"}"#, "email=a@b.example"]);
     for (ask, expected, calls) in
-        [(agree, "{\"a\":{\"b\":1}}\n", 1), (decline, "not sent: the user refused\n", 0)]
+        [(agree, "{\"a\":{\"b\":1}}\necho done: 1\n", 1), (decline, "not sent: the user refused\necho declined: 1\n", 0)]
     {
         for server in eras() {
             let server = serve(server.tool("echo", |args| args)).await;

@@ -3,7 +3,7 @@
 use bowline::host::Host;
 use bowline::schema::Schema;
 use bowline::{ErrorKind, Json};
-use bowline_test::{ElicitationReply, FakeServer, ToolError, ToolResult};
+use bowline_test::{ElicitationReply, FakeServer, ToolError, ToolReply};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn tools_return_text_json_and_errors() {
         server
             .tool("text", |args| format!("hello {}", args["name"].as_str().unwrap_or_default()))
             .tool("json", |args| json!({ "given": args }))
-            .tool("raw", |_| ToolResult::raw(json!({ "content": [], "isError": true })))
+            .tool("raw", |_| ToolReply::raw(json!({ "content": [], "isError": true })))
             .tool("fails", |_| Err::<String, _>(ToolError::new("out of rope")))
             .tool("refuses", |_| Err::<String, _>(ToolError::protocol(-32000, "no rope")))
             .define("text", json!({ "description": "Says hello." }))

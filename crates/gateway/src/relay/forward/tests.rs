@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bowline::{EventSender, Json, Notification, event_channel};
+use bowline::{EventSender, Json, Notification};
 use bowline_proto::server::handshake::OfferedLists;
 use bowline_server::{Host, HostEvent};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
@@ -62,7 +62,8 @@ async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&
 /// events follow.
 #[tokio::test]
 async fn missed_events_announce_all_offered_lists() {
-    let (events, receiver) = event_channel(2);
+    let events = EventSender::new(2);
+    let receiver = events.subscribe();
     send_numbered(&events);
     let (host, readiness, mut lines) = host().await;
     let (_, reader) = HostQueue::new(receiver);
@@ -77,7 +78,8 @@ async fn missed_events_announce_all_offered_lists() {
 /// Also if some of it was missed, and while the server continues to send.
 #[tokio::test]
 async fn response_waits_for_earlier_notifications_only() {
-    let (events, receiver) = event_channel(2);
+    let events = EventSender::new(2);
+    let receiver = events.subscribe();
     let (host, readiness, mut lines) = host().await;
     let (queue, reader) = HostQueue::new(receiver);
     send_numbered(&events);
@@ -95,7 +97,8 @@ async fn response_waits_for_earlier_notifications_only() {
 /// Before most responses a server sends nothing, and then nobody has to be woken for them.
 #[tokio::test]
 async fn response_without_notifications_waits_for_nobody() {
-    let (events, receiver) = event_channel(2);
+    let events = EventSender::new(2);
+    let receiver = events.subscribe();
     let (queue, mut reader) = HostQueue::new(receiver);
     let is_delivered = async || timeout(Duration::ZERO, queue.wait_until_delivered()).await.is_ok();
     assert!(is_delivered().await);
@@ -110,7 +113,8 @@ async fn response_without_notifications_waits_for_nobody() {
 /// Progress and events arrive on two paths and are delivered in the order in which they were sent.
 #[tokio::test]
 async fn progress_keeps_its_order_among_events() {
-    let (events, receiver) = event_channel(16);
+    let events = EventSender::new(16);
+    let receiver = events.subscribe();
     let (host, readiness, open, mut lines) = host_with_call().await;
     let (queue, reader) = HostQueue::new(receiver);
     let call = Arc::downgrade(&open);
@@ -136,7 +140,8 @@ async fn progress_keeps_its_order_among_events() {
 /// A host that does not read costs a bounded number of items, and no event is lost to progress.
 #[tokio::test]
 async fn progress_that_finds_no_room_is_dropped() {
-    let (events, receiver) = event_channel(16);
+    let events = EventSender::new(16);
+    let receiver = events.subscribe();
     let (queue, mut reader) = HostQueue::new(receiver);
     let (_host, _, open, _) = host_with_call().await;
     for _ in 0..100_000 {
