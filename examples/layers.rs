@@ -5,8 +5,8 @@
 
 mod common;
 
-use std::error::Error;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex};
 

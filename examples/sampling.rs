@@ -19,7 +19,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [endpoint, model, tool] = &*rest else {
         return Err("which endpoint, which model, which tool?".into());
     };
-    run(server, Sampling::new(SamplingApi::OpenAi, endpoint, model)?, tool, ask_at_terminal, &mut stdout()).await
+    run(server, Sampling::new(SamplingApi::OpenAi, endpoint, model)?, tool, ask_at_terminal, &mut stdout())
+        .await
 }
 
 /// Asks a question at the terminal. Returns whether the answer is yes.

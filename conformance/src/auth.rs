@@ -5,7 +5,7 @@ use std::io;
 
 use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
 use bowline::config::{ClientSettings, Grant, Idp, Secret, SigningKey, TokenSource};
-use bowline::{Server, config};
+use bowline::{HttpServer, config};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -21,7 +21,10 @@ pub(crate) fn host_auth() -> Result<Auth, Box<dyn std::error::Error>> {
 }
 
 /// Adds the scenario's login settings to the server.
-pub(crate) fn configure_server(server: Server, scenario: &str) -> Result<Server, Box<dyn std::error::Error>> {
+pub(crate) fn configure_server(
+    server: HttpServer,
+    scenario: &str,
+) -> Result<HttpServer, Box<dyn std::error::Error>> {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
     let Some(context) = context.filter(|_| scenario.starts_with("auth/")) else { return Ok(server) };
     let context: Context = serde_json::from_str(&context)?;
@@ -40,7 +43,7 @@ pub(crate) fn configure_server(server: Server, scenario: &str) -> Result<Server,
         }
         _ => (Grant::Person, context.client()),
     };
-    Ok(server.with_auth(settings)?)
+    Ok(server.auth(settings))
 }
 
 /// The login settings that a scenario gives.

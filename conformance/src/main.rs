@@ -43,8 +43,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::http("conformance", url).build()?.with_protocol(Protocol::Auto);
-    let client = Client::builder(auth::configure_server(server, scenario)?)
+    let server = auth::configure_server(Server::http("conformance", url), scenario)?;
+    let client = Client::builder(server.build()?.with_protocol(Protocol::Auto))
         .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
         .handler(host::build_host()?)
         .auth(auth::host_auth()?)

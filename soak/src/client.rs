@@ -167,11 +167,10 @@ fn build_server(name: &str, endpoint: &Endpoint) -> anyhow::Result<Server> {
         Endpoint::Http { url } => Server::http(name, url.clone()).build()?,
         Endpoint::Sse { url } => Server::sse(name, url.clone()).build()?,
         Endpoint::Stdio { program, args, env } => {
-            let mut entry = Server::stdio(name, program).args(args.clone()).build()?;
-            for (name, value) in env {
-                entry = entry.with_env(name.clone(), value.clone())?;
-            }
-            entry
+            let server = Server::stdio(name, program).args(args.clone());
+            env.iter()
+                .fold(server, |server, (name, value)| server.env(name.clone(), value.clone()))
+                .build()?
         }
     })
 }

@@ -130,6 +130,7 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use bowline::config::{AuthSettings, Grant};
+    use bowline_config::TransportSettings as _;
     use bowline_testkit::with;
     use clap::Parser as _;
 

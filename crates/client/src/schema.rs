@@ -200,9 +200,10 @@ impl Schema {
         }
         let mut errors: Vec<_> = self.validator.iter_errors(value).collect();
         errors.sort_by(|one, other| one.instance_path().as_str().cmp(other.instance_path().as_str()));
-        let violations = errors.iter().take(MAX_VIOLATIONS).map(|error| {
-            Violation::new(path_tail(error.instance_path().as_str()), truncate_display(error))
-        });
+        let violations = errors
+            .iter()
+            .take(MAX_VIOLATIONS)
+            .map(|error| Violation::new(path_tail(error.instance_path().as_str()), truncate_display(error)));
         SchemaVerdict::Violations(violations.collect())
     }
 }

@@ -32,6 +32,7 @@ use base64::prelude::BASE64_STANDARD;
 use bowline::types::code;
 use bowline::types::{Content, LogLevel, LogMessage, ResourceBody, Role};
 use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
+use bowline_config::TransportSettings as _;
 use limit::within;
 use parking_lot::Mutex;
 use peer::{HttpPeer, required_variable};

@@ -29,6 +29,7 @@ use bowline::config::Protocol;
 use bowline::types::code;
 use bowline::types::{Content, ResourceBody};
 use bowline::{CallOptions, Cause, Client, Era, Execution, Revision, Server};
+use bowline_config::TransportSettings as _;
 use interactive_server::InteractiveServer;
 use limit::within;
 use parking_lot::Mutex;

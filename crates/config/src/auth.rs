@@ -40,8 +40,10 @@ pub struct AuthSettings {
 }
 
 /// How tokens are obtained.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Grant {
     /// A person logs in, in a browser; with a code on another device if there is none.
     #[default]
@@ -90,7 +92,9 @@ pub struct SigningKey {
 
 words! {
     /// How a client authenticates at the token endpoint. Its name is the one in metadata.
-    #[non_exhaustive]
+    ///
+    /// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+    /// that match it, and no default would be safe there.
     pub enum TokenAuth {
         /// Not at all: a public client.
         None = "none",
@@ -104,8 +108,10 @@ words! {
 }
 
 /// The resource that tokens are requested for.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum ResourceIndicator {
     /// The one in the server's metadata, verbatim; the server's URL if the metadata has none.
     #[default]
@@ -117,8 +123,10 @@ pub enum ResourceIndicator {
 }
 
 /// Where the browser is redirected after a login.
+///
+/// Exhaustive, since a login must handle every value: a new one needs code at each of the places
+/// that match it, and no default would be safe there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Redirect {
     /// A loopback address on any free port.
     #[default]

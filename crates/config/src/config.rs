@@ -232,6 +232,7 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TransportSettings as _;
     use crate::exposure::Exposure;
     use crate::server::Share;
 

@@ -44,7 +44,8 @@ pub struct Sampling {
 
 words! {
     /// The API that the endpoint of a model speaks.
-    #[non_exhaustive]
+    ///
+    /// Exhaustive, since a request to a model is built and read by code of its own for each API.
     pub enum SamplingApi {
         /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
         OpenAi = "openai",

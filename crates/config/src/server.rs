@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::auth::{AuthSettings, HeadersCommand, Program};
-use crate::check::{self, InvalidValue};
+use crate::check::InvalidValue;
 use crate::exposure::Exposure;
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;

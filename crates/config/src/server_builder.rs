@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::TransportSettings as _;
 use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
 use crate::exposure::Exposure;

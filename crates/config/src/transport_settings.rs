@@ -16,11 +16,7 @@ use crate::server::{Server, Tls};
 /// another one.
 pub trait TransportSettings: Sized {
     /// Adds an entry to the child's environment, replacing one of the same name.
-    fn with_env(
-        self,
-        name: impl Into<String>,
-        value: impl Into<Secret>,
-    ) -> Result<Self, InvalidValue>;
+    fn with_env(self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, InvalidValue>;
 
     /// Sets the folder the child runs in.
     fn with_cwd(self, cwd: impl Into<PathBuf>) -> Result<Self, InvalidValue>;
@@ -30,11 +26,7 @@ pub trait TransportSettings: Sized {
     fn with_socket(self, path: impl Into<PathBuf>) -> Result<Self, InvalidValue>;
 
     /// Adds a header to every request, replacing one of the same name.
-    fn with_header(
-        self,
-        name: impl Into<String>,
-        value: impl Into<Secret>,
-    ) -> Result<Self, InvalidValue>;
+    fn with_header(self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, InvalidValue>;
 
     /// Sets certificate authorities and client certificate in addition to the system's.
     fn with_tls(self, tls: Tls) -> Result<Self, InvalidValue>;
@@ -53,11 +45,7 @@ pub trait TransportSettings: Sized {
 }
 
 impl TransportSettings for Server {
-    fn with_env(
-        mut self,
-        name: impl Into<String>,
-        value: impl Into<Secret>,
-    ) -> Result<Self, InvalidValue> {
+    fn with_env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, InvalidValue> {
         self.stdio_mut()?.set_variable(name.into(), value.into())?;
         Ok(self)
     }

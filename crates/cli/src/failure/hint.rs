@@ -214,6 +214,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 mod tests {
     use super::*;
     use crate::args::Cli;
+    use bowline_config::TransportSettings as _;
     use bowline_testkit::with;
     use clap::Parser as _;
 

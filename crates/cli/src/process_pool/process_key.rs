@@ -103,6 +103,7 @@ fn file_identity(path: &Path) -> Option<(u64, u64, i64, i64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_config::TransportSettings as _;
 
     fn key(server: &Server) -> ProcessKey {
         ProcessKey::new(server, server.transport.program().unwrap())

@@ -2,6 +2,7 @@
 
 use bowline::Server;
 use bowline::config::{InvalidValue, Protocol, Transport};
+use bowline_config::TransportSettings as _;
 use bowline_config::closest_name;
 
 use super::Settings;

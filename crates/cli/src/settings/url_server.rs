@@ -5,6 +5,7 @@ use bowline::config::{
     AuthSettings, ClientSettings, Environment, Grant, Redirect, ResourceIndicator, Secret, TokenAuth,
     Transport,
 };
+use bowline_config::TransportSettings as _;
 use serde_json::{Map, Value};
 use url::Url;
 

@@ -47,6 +47,7 @@ const HASH_BYTES: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_config::TransportSettings as _;
 
     #[test]
     fn what_is_started_differently_is_another_server() {

@@ -65,6 +65,7 @@ impl fmt::Debug for ServerKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_config::TransportSettings as _;
 
     #[test]
     fn what_is_reached_or_started_differently_is_another_server() {

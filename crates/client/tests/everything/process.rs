@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline::{Client, Server};
+use bowline_config::TransportSettings as _;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 

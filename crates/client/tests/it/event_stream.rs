@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline::{CallOptions, Cause, Client, Era, Execution, Server, Status};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bowline::{Client, Server};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::json;
 

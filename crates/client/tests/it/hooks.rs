@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline::config::{Hook, HookEvent};
 use bowline::{Client, Server, hooks};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, HttpServer};
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -6,6 +6,7 @@ use bowline::host::{
 };
 use bowline::types::{ElicitResult as Reply, SamplingResult};
 use bowline::{Client, ErrorKind, Json};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

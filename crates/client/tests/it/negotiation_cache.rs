@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bowline::negotiation::FolderCache;
 use bowline::{Client, Era, Server};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, Script};
 use serde_json::{Value, json};
 

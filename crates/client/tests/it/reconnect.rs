@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bowline::config::Protocol;
 use bowline::{CallOptions, Cause, Client, ConnectionEventKind, Event, Execution, Status};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
 

@@ -8,6 +8,7 @@ use bowline::host::Host;
 use bowline::{
     Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState, Status,
 };
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, Fault, HttpServer, ScriptedRequest, Tool, with};
 use serde_json::json;
 use tokio::time::timeout;

@@ -9,6 +9,7 @@ use bowline::{
     Cause, Client, ConnectionEventKind, ErrorKind, Event, Execution, Handler, Json, ServerRequest, Status,
     ToolResult, Topic,
 };
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bowline::{Client, ConnectionEventKind, Event, EventReceiver, Registry, StderrLine};
+use bowline_config::TransportSettings as _;
 use bowline_testkit as testkit;
 use tokio::time::timeout;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{Client, Server};
+use bowline_config::TransportSettings as _;
 use bowline_proto::wire::{self, Message};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{CallOptions, Client, Handler, HandlerResult, Json, ServerRequest, UrlElicitationOutcome};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

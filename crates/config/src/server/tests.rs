@@ -1,6 +1,7 @@
 //! Tests of the settings of a server.
 
 use super::*;
+use crate::TransportSettings as _;
 
 #[test]
 fn debug_shows_no_secret() {

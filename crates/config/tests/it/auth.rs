@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline_config::TransportSettings as _;
 use bowline_config::{
     AppSettings, AuthSettings, ClientSettings, Config, Dpop, Grant, HeadersCommand, Http, Idp, Program,
     Redirect, ResourceIndicator, Secret, Server, SigningKey, Source, TokenAuth, TokenSource, Transport, diff,

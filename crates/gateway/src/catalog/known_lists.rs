@@ -244,6 +244,7 @@ fn is_reached_alike(one: &FleetServer, other: &FleetServer) -> bool {
 #[cfg(test)]
 mod tests {
     use bowline::Json;
+    use bowline_config::TransportSettings as _;
 
     use super::super::ListKind;
     use super::*;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline::Server;
+use bowline_config::TransportSettings as _;
 use bowline_gateway::Relay;
 use bowline_testkit as testkit;
 use serde_json::{Value, json};

@@ -234,7 +234,9 @@ fn words<const N: usize>(words: [&str; N]) -> [String; N] {
 
 #[tokio::test]
 async fn info_shows_what_a_server_said_of_itself() {
-    for (server, revision) in [(FakeServer::new(), "2025-11-25 (Legacy)"), (FakeServer::modern(), "2026-07-28 (Modern)")] {
+    for (server, revision) in
+        [(FakeServer::new(), "2025-11-25 (Legacy)"), (FakeServer::modern(), "2026-07-28 (Modern)")]
+    {
         let server = serve(server.name("shop").instructions("Ask first.").tool("knit", |_| "")).await;
         let mut out = Output::default();
         info::run(server.server(), &mut out).await.unwrap();
@@ -272,7 +274,8 @@ async fn read_prints_text() {
 async fn ask_model(context: ToolContext, _: Value) -> Result<String, ToolError> {
     let content = json!({ "type": "text", "text": "Which knot?" });
     let messages = json!([{ "role": "user", "content": content }]);
-    let answer = context.request("sampling/createMessage", json!({ "messages": messages, "maxTokens": 9 })).await?;
+    let answer =
+        context.request("sampling/createMessage", json!({ "messages": messages, "maxTokens": 9 })).await?;
     Ok(answer["content"]["text"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -341,7 +344,10 @@ async fn login_is_stored_for_the_second_run() {
     let lines: Vec<_> = text.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("logins are stored in "), "{text}");
     assert_eq!(lines[1], "echo");
-    assert!(lines[2].starts_with("as ") && lines[2].ends_with(&format!(" of {}", login_server.issuer())), "{text}");
+    assert!(
+        lines[2].starts_with("as ") && lines[2].ends_with(&format!(" of {}", login_server.issuer())),
+        "{text}"
+    );
     assert_eq!(second.text(), text);
 }
 
@@ -350,9 +356,10 @@ async fn layers_redact_arguments_and_ask_before_a_call() {
     let agree: fn(String) -> bool = |asked| asked == "call echo of fake with {\"a\":{\"b\":1}}";
     let decline: fn(String) -> bool = |_| false;
     let rest = words(["echo", r#"a={"b":1,"token":"x"}"#, "email=a@b.example"]);
-    for (ask, expected, calls) in
-        [(agree, "{\"a\":{\"b\":1}}\necho done: 1\n", 1), (decline, "not sent: the user refused\necho declined: 1\n", 0)]
-    {
+    for (ask, expected, calls) in [
+        (agree, "{\"a\":{\"b\":1}}\necho done: 1\n", 1),
+        (decline, "not sent: the user refused\necho declined: 1\n", 0),
+    ] {
         for server in eras() {
             let server = serve(server.tool("echo", |args| args)).await;
             let mut out = Output::default();

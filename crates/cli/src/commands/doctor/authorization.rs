@@ -313,6 +313,7 @@ fn refused_finding(account: Option<&Account>, login: Option<String>, subject: &S
 #[cfg(test)]
 mod tests {
     use bowline::Server;
+    use bowline_config::TransportSettings as _;
 
     use super::*;
     use crate::commands::doctor::subject::tests::with_subject;

@@ -269,6 +269,7 @@ impl SecretValues {
 #[cfg(test)]
 mod tests {
     use bowline::config::{ClientSettings, HeadersCommand, Idp, SigningKey};
+    use bowline_config::TransportSettings as _;
     use bowline_testkit::with;
 
     use super::*;

@@ -145,6 +145,7 @@ fn is_relevant(name: &OsStr, programs: ProgramUse) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_config::TransportSettings as _;
 
     fn stdio() -> Server {
         Server::stdio("s", "run").build().unwrap()

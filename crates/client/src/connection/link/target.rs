@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline_config::TransportSettings as _;
 use bowline_config::{Program, Protocol, Server, Timeouts, Transport};
 use bowline_proto::client::negotiation::EraChoice;
 use bowline_proto::client::session::{Settings, TransportKind};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bowline::config::{HeadersCommand, Program, Protocol};
 use bowline::{Client, Event};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind, with};
 use serde_json::json;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bowline::auth::{Auth, LoginOptions};
 use bowline::config::Protocol;
 use bowline::{CallOptions, Cause, Client, ErrorKind, Execution};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 

@@ -3,6 +3,7 @@
 use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
 use bowline::{Cause, Client, ErrorKind, Status};
+use bowline_config::TransportSettings as _;
 use bowline_testkit::{AuthFault, AuthScript, with};
 use serde_json::json;
 

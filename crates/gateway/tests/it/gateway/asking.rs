@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bowline::{Client, Era, Handler, HandlerResult, Json, RpcError, Server, ServerRequest};
+use bowline_config::TransportSettings as _;
 use bowline_gateway::Gateway;
 use bowline_testkit::{self as testkit, Control, HttpServer, Script, ScriptedRequest, StdioServer, Tool};
 use parking_lot::Mutex;

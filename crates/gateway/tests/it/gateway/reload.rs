@@ -6,6 +6,7 @@ mod subscriptions;
 mod views;
 
 use bowline::{Event, Server, Topic};
+use bowline_config::TransportSettings as _;
 use bowline_gateway::{Gateway, Reload};
 use bowline_testkit::{self as testkit, Control, StdioServer};
 use serde_json::{Value, json};

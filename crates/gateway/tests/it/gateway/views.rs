@@ -6,6 +6,7 @@ mod users;
 
 use bowline::Server;
 use bowline::config::{Share, ToolPattern, View};
+use bowline_config::TransportSettings as _;
 use bowline_gateway::{Gateway, STALE_SERVERS};
 use bowline_testkit::{self as testkit, Completion, HttpServer, StreamKind, with};
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! Tasks of hosts of 2026-07-28 behind a gateway.
 
+use bowline_config::TransportSettings as _;
 use bowline_testkit::ScriptedRequest;
 use serde_json::{Value, json};
 
