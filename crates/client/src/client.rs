@@ -138,13 +138,14 @@ impl Client {
     }
 
     /// Sends a notification on the current connection. It is not queued for a later one, where it
-    /// would be out of date.
+    /// would be out of date. A notification has no answer, so one that the server refuses is no error;
+    /// but if the server forgot the session, that is noticed, and the session is restored.
     ///
     /// Dropping the future may leave it unsent.
     pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
         let params = self.params(method, params)?;
         let live = self.live_link(method).await?;
-        let sent = live.notify(&self.connection().login, method, params.as_ref()).await;
+        let sent = self.connection().notify(&live, method, params.as_ref()).await;
         sent.map_err(|fault| self.connection().server.fault_error(method, fault))
     }
 

@@ -32,6 +32,7 @@ use super::engine::{DriverEvent, PendingRequest, SendState};
 use super::failure::{RequestOutcome, closed_outcome};
 use super::link::event_stream;
 use super::link::exchange::Exchange;
+use super::link::wire::Delivery;
 use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::clock;
 use crate::error::Result;
@@ -147,6 +148,15 @@ impl Connection {
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
     ) -> Result<(Json, bool)> {
+        // A progress listener sees one call, however often and in however many rounds it is sent.
+        let listening;
+        let ask = match &ask.options.progress {
+            None => ask,
+            Some(listener) => {
+                listening = CallOptions { progress: Some(listener.for_call()), ..ask.options.clone() };
+                CallRequest { options: &listening, ..ask }
+            }
+        };
         let CallRequest { method, params, meter, .. } = ask;
         let (begun, waited) = (clock::now(), meter.waited());
         let delivered = match self.send_with_retry(live, ask).await {
@@ -176,16 +186,11 @@ impl Connection {
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
     ) -> Result<(Option<Arc<LiveLink>>, Json), Failure> {
-        // A progress listener sees one call, however often the request is sent.
-        let listening;
-        let ask = match &ask.options.progress {
-            None => ask,
-            Some(listener) => {
-                listening = CallOptions { progress: Some(listener.for_call()), ..ask.options.clone() };
-                CallRequest { options: &listening, ..ask }
-            }
-        };
+        if let Some(listener) = &ask.options.progress {
+            listener.restart();
+        }
         let (begun, generation) = (clock::now(), self.login.credentials_generation());
+        let prompted = ask.meter.prompt_time();
         match self.send_once(live, ask).await {
             Ok(result) => {
                 live.mark_proven();
@@ -193,7 +198,8 @@ impl Connection {
             }
             // The rare path is boxed, so that the future of every call stays small.
             Err(failure) => {
-                let first = FirstFailure { started: begun, generation, failure };
+                let prompt_time = ask.meter.prompt_time().saturating_sub(prompted);
+                let first = FirstFailure { started: begun, generation, prompt_time, failure };
                 let (live, result) = Box::pin(self.retry_request(live, ask, first)).await?;
                 Ok((Some(live), result))
             }
@@ -220,7 +226,7 @@ impl Connection {
             outgoing::request(id, method, params, &live.meta, outgoing::ProgressMode::Wanted)
         });
         let Ok(frame) = request else {
-            guard.finish();
+            guard.finish_failed();
             return Err(Failure::Usage("params and their _meta must be objects"));
         };
         meter.count_attempt();
@@ -233,9 +239,12 @@ impl Connection {
             }
             Wire::EventStream { post, headers } => sending.post_for_stream(post, headers).await,
         };
-        outcome.map_err(|refused| match refused {
-            Refusal::Reply(reply) => live.judge_reply(&self.login, method, options.origin, reply),
-            Refusal::Failure(failure) => failure,
+        outcome.map_err(|refused| {
+            meter.add_prompt_time(self.engine.take_pause(id));
+            match refused {
+                Refusal::Reply(reply) => live.judge_reply(&self.login, method, options.origin, reply),
+                Refusal::Failure(failure) => failure,
+            }
         })
     }
 
@@ -261,6 +270,22 @@ impl Connection {
             }
         }
         unanswered
+    }
+
+    /// Sends a notification. One that the server refuses is not sent again, but the session is probed,
+    /// so that it is restored if the server forgot it.
+    pub(crate) async fn notify(
+        &self,
+        live: &LiveLink,
+        method: &str,
+        params: Option<&Json>,
+    ) -> std::result::Result<(), Fault> {
+        let frame = outgoing::notification(method, params);
+        if live.wire.send_one_way(&self.login, &frame).await? == Delivery::Refused {
+            tracing::debug!(server = %self.server.name, method, "the server refused a notification");
+            self.engine.send(DriverEvent::ServerSuspect(live.attempt));
+        }
+        Ok(())
     }
 
     /// Tells the server that a response is no longer wanted. Modern HTTP needs no message: dropping
@@ -317,7 +342,7 @@ impl OutgoingCall<'_> {
             },
         };
         if let Err(fault) = written {
-            self.guard.finish();
+            self.guard.finish_failed();
             if fault.cause == Cause::Closed {
                 // The link was replaced at this moment, and its pipe closed. Nothing was sent.
                 return Err(Failure::LinkSuperseded.into());
@@ -376,14 +401,19 @@ impl OutgoingCall<'_> {
                 // Drop the receiver first: ending the call drops the sender, which would wake this
                 // task for nothing.
                 drop(answer);
-                if matches!(reply, Reply::Result(_) | Reply::Error { .. }) {
-                    guard.finish_answered();
-                } else {
-                    guard.finish();
-                }
                 match reply {
-                    Reply::Result(result) => Ok(result),
-                    reply => Err(Refusal::Reply(reply)),
+                    Reply::Result(result) => {
+                        guard.finish_answered();
+                        Ok(result)
+                    }
+                    Reply::Error { .. } => {
+                        guard.finish_refused();
+                        Err(Refusal::Reply(reply))
+                    }
+                    reply => {
+                        guard.finish_failed();
+                        Err(Refusal::Reply(reply))
+                    }
                 }
             }
             outcome = &mut answer => {
@@ -404,14 +434,14 @@ impl OutgoingCall<'_> {
             outcome = &mut answer => outcome.unwrap_or_else(|_| closed_outcome()),
             refused = &mut posting => match refused {
                 Some(reply) => {
-                    guard.finish();
+                    guard.finish_failed();
                     return Err(Refusal::Reply(reply));
                 }
                 None if connection.engine.mark_posted(live, id) => {
                     answer.await.unwrap_or_else(|_| closed_outcome())
                 }
                 None => {
-                    connection.engine.state().calls.end(id);
+                    connection.engine.end_failed_call(id);
                     // The response may have arrived at this moment.
                     answer.try_recv().unwrap_or_else(|_| {
                         let note = "the stream ended before the answer";
@@ -443,15 +473,21 @@ struct CallGuard<'a> {
 }
 
 impl CallGuard<'_> {
-    /// Removes the call from the table and disarms the guard.
-    fn finish(self) {
-        self.connection.engine.state().calls.end(self.id);
+    /// Removes the call, which failed without a response, from the table and disarms the guard.
+    fn finish_failed(self) {
+        self.connection.engine.end_failed_call(self.id);
         self.disarm();
     }
 
-    /// Removes the call after a response of the server, which counts as a sign of life.
+    /// Removes the call after a result of the server, which counts as a sign of life.
     fn finish_answered(self) {
         self.connection.engine.end_answered_call(self.id);
+        self.disarm();
+    }
+
+    /// Removes the call after an error of the server, which counts as a sign of life.
+    fn finish_refused(self) {
+        self.connection.engine.end_refused_call(self.id);
         self.disarm();
     }
 

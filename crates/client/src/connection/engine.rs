@@ -195,11 +195,28 @@ impl Engine {
         self.state().session.attempt() == live.attempt
     }
 
-    /// Removes a call after a response of the server, which counts as a sign of life.
+    /// Removes a call after a result of the server, which counts as a sign of life.
     pub(crate) fn end_answered_call(&self, id: u64) {
         let mut state = self.state();
         state.traffic.record_reply();
         state.calls.end(id);
+    }
+
+    /// Removes a call after an error of the server, which counts as a sign of life.
+    pub(crate) fn end_refused_call(&self, id: u64) {
+        let mut state = self.state();
+        state.traffic.record_reply();
+        state.calls.end_failed(clock::now(), id);
+    }
+
+    /// Removes a call that failed without a response.
+    pub(crate) fn end_failed_call(&self, id: u64) {
+        self.state().calls.end_failed(clock::now(), id);
+    }
+
+    /// Takes how long a person was prompted during a call that failed.
+    pub(crate) fn take_pause(&self, id: u64) -> Duration {
+        self.state().calls.take_pause(id)
     }
 
     /// The id of the open call, if exactly one is open.
@@ -233,7 +250,10 @@ impl Engine {
         let waiter = {
             let mut state = self.state();
             state.traffic.record_reply();
-            state.calls.end(id)
+            match &outcome {
+                Ok(_) => state.calls.end(id),
+                Err(_) => state.calls.end_failed(clock::now(), id),
+            }
         };
         match waiter {
             Some(PendingRequest::Call(call)) => {
@@ -264,14 +284,14 @@ impl Engine {
     pub(crate) fn fail_calls(&self, fault: &Fault) {
         let mut ended = Vec::new();
         {
-            let mut state = self.state();
+            let (mut state, now) = (self.state(), clock::now());
             let ids: Vec<_> = state.calls.ids().collect();
             for id in ids {
                 let request = state.calls.get(id);
                 let posting =
                     matches!(request, Some(PendingRequest::Call(call)) if call.sent == SendState::Posting);
                 if !posting || fault.cause == Cause::Closed {
-                    ended.extend(state.calls.end(id));
+                    ended.extend(state.calls.end_failed(now, id));
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{CallOptions, Cause, Client, Execution, Handler, HandlerResult, Json, ServerRequest};
-use bowline_testkit::{self as testkit, Fault};
+use bowline_testkit::{self as testkit, Fault, Tool};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -153,5 +153,36 @@ async fn an_elicitation_ends_with_its_call() {
     assert_eq!(next_event(&mut seen).await, "asked");
     asking.abort();
     assert_eq!(next_event(&mut seen).await, "taken back");
+    client.close().await;
+}
+
+/// The time in which a person was prompted counts for no limit of the call, also if the session is lost
+/// then and the call is sent again.
+#[tokio::test]
+async fn a_call_is_retried_after_a_long_elicitation() {
+    let server = testkit::server().legacy().tool(Tool::like("ask", "ask").read_only()).run().await;
+    let (person, mut seen, answers) = new_person();
+    let entry = http(&server).with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).handler(person).connect().await.unwrap();
+    client.list_tools().await.unwrap();
+    let limit = Duration::from_secs(5);
+    let asking = tokio::spawn({
+        let client = client.clone();
+        async move {
+            let arguments = json!({ "method": "elicitation/create", "params": form() });
+            let options = CallOptions::new().idle_timeout(limit).timeout(limit);
+            client.call_tool_with("ask", &arguments, &options).await
+        }
+    });
+    assert_eq!(next_event(&mut seen).await, "asked");
+    tokio::time::sleep(limit + Duration::from_secs(1)).await;
+    server.restart().await;
+    assert_eq!(next_event(&mut seen).await, "taken back");
+    assert_eq!(next_event(&mut seen).await, "asked");
+    answers.notify_one();
+    assert_eq!(next_event(&mut seen).await, "answered");
+    let result = timeout(TEST_TIMEOUT, asking).await.expect("in time").unwrap().unwrap();
+    assert!(result.text().contains("Oslo"), "{}", result.text());
+    assert_eq!((result.report.attempts, result.report.recoveries), (2, 1));
     client.close().await;
 }

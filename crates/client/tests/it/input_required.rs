@@ -7,6 +7,7 @@ use std::time::Duration;
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::types::ElicitResult;
 use bowline::{CallOptions, Client, Json};
+use bowline_test::{FakeServer, ToolError};
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -255,4 +256,33 @@ async fn tl_08_calls_are_recorded() {
         assert_eq!(error_type.map(str::to_owned), error.map(|error: &str| format!("{error:?}")), "{span}");
     }
     assert!(!records.contains("hunter2"));
+}
+
+/// PR-02: a server that begins its work anew in each round does not let the progress of a call fall.
+#[tokio::test]
+async fn pr_02_progress_does_not_fall_from_one_round_to_the_next() {
+    let fake = FakeServer::modern().async_tool("knit", |context, _| async move {
+        for at in [1.0, 2.0] {
+            context.progress(at, None, None);
+        }
+        let schema = json!({ "type": "object", "properties": { "said": { "type": "string" } } });
+        context.elicit_form("Go on?", schema).await?;
+        for at in [1.0, 2.0, 3.0] {
+            context.progress(at, None, None);
+        }
+        Ok::<_, ToolError>("knitted")
+    });
+    let fake = fake.serve_http().await.unwrap();
+    let client = Client::builder(fake.server()).handler(Host::new().elicitation(EchoingPerson));
+    let client = client.connect().await.unwrap();
+    let mut call = client.call("knit").start();
+    let mut progress = call.progress();
+    let result = call.await.unwrap();
+    assert_eq!((&*result.text(), result.report.attempts), ("knitted", 2));
+    let mut seen = Vec::new();
+    while let Some(progress) = progress.next().await {
+        seen.push(progress.progress);
+    }
+    assert_eq!(seen, [1.0, 2.0, 3.0]);
+    client.close().await;
 }

@@ -189,3 +189,17 @@ async fn idle_connections_are_dropped_after_a_silence() {
     assert_eq!((server.initialize_count(), server.count("ping")), (1, 0));
     client.close().await;
 }
+
+/// A notification has no answer. The server's refusal of one still shows that it forgot the session,
+/// which is restored before the next call.
+#[tokio::test]
+async fn a_refused_notification_has_the_session_restored() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    server.drop_sessions();
+    client.notify("notifications/x-vendor", &Value::Null).await.unwrap();
+    server.wait_until(|server| server.initialize_count() == 2, TEST_TIMEOUT).await;
+    let result = client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!((result.report.attempts, result.report.recoveries, server.initialize_count()), (1, 0, 2));
+    client.close().await;
+}

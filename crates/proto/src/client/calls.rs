@@ -17,6 +17,9 @@ use crate::fault::Limit;
 pub struct Calls<T> {
     next_id: u64,
     pending: HashMap<u64, Call<T>, BuildHasherDefault<IdHasher>>,
+    /// How long calls that failed were paused, for those that were. Whoever waited for such a call
+    /// takes it.
+    failed_pauses: HashMap<u64, Duration, BuildHasherDefault<IdHasher>>,
 }
 
 /// How long a call may take.
@@ -58,7 +61,7 @@ pub enum DeadlineCheck<T> {
 
 impl<T> Default for Calls<T> {
     fn default() -> Self {
-        Self { next_id: 1, pending: HashMap::default() }
+        Self { next_id: 1, pending: HashMap::default(), failed_pauses: HashMap::default() }
     }
 }
 
@@ -95,10 +98,33 @@ impl<T> Calls<T> {
         id
     }
 
-    /// Removes a call that was answered, failed, or whose caller left. `None` if it had ended
-    /// before.
+    /// Removes a call that needs no retry: it was answered, or its caller left. `None` if it had
+    /// ended before.
     pub fn end(&mut self, id: u64) -> Option<T> {
+        if !self.failed_pauses.is_empty() {
+            self.failed_pauses.remove(&id);
+        }
         self.pending.remove(&id).map(|call| call.waiter)
+    }
+
+    /// Removes a call that failed and may be retried. `None` if it had ended before.
+    ///
+    /// How long it was paused is kept until [`take_pause`](Self::take_pause) or another
+    /// [`end`](Self::end) of the same call.
+    pub fn end_failed(&mut self, now: Instant, id: u64) -> Option<T> {
+        let call = self.pending.remove(&id)?;
+        let open = call.paused_since.map_or(Duration::ZERO, |since| call.counted_pause(now, since));
+        let paused = call.total_paused + open;
+        if !paused.is_zero() {
+            self.failed_pauses.insert(id, paused);
+        }
+        Some(call.waiter)
+    }
+
+    /// Takes how long a call was paused that has failed. Its retry excludes that time from the limits
+    /// too.
+    pub fn take_pause(&mut self, id: u64) -> Duration {
+        self.failed_pauses.remove(&id).unwrap_or_default()
     }
 
     /// Records a sign of life: progress, or any message of the call. `None` if the call is unknown.
@@ -300,6 +326,31 @@ mod tests {
         calls.resume(t0 + 3_600 * S, id);
         assert_eq!(calls.check_deadline(t0 + 3_600 * S, id), DeadlineCheck::At(t0 + 3_605 * S));
         assert!(!calls.pause(t0, id + 1), "there is no such call");
+    }
+
+    /// Ended pauses and one that is open when the call fails are told once, and forgotten with a
+    /// call that needs no retry.
+    #[test]
+    fn pauses_of_a_failed_call_are_told_to_its_retry() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let ids: Vec<_> = (0..4).map(|_| calls.begin(t0, LIMITS, ())).collect();
+        for id in &ids[..3] {
+            calls.pause(t0 + S, *id);
+            calls.resume(t0 + 3 * S, *id);
+            calls.pause(t0 + 4 * S, *id);
+        }
+        assert_eq!(calls.end_failed(t0 + 9 * S, ids[0]), Some(()));
+        assert_eq!(calls.end_failed(t0 + 10 * S, ids[0]), None);
+        assert_eq!(calls.take_pause(ids[0]), 7 * S);
+        assert_eq!(calls.take_pause(ids[0]), Duration::ZERO);
+        assert_eq!(calls.end_failed(t0 + 2 * MAX_PAUSE, ids[1]), Some(()));
+        assert_eq!(calls.take_pause(ids[1]), MAX_PAUSE);
+        // The caller left when the call had just failed.
+        assert_eq!(calls.end_failed(t0 + 9 * S, ids[2]), Some(()));
+        assert_eq!(calls.end(ids[2]), None);
+        assert_eq!(calls.end_failed(t0 + 9 * S, ids[3]), Some(()));
+        assert!(calls.failed_pauses.is_empty());
     }
 
     /// With two pauses at once, the clocks run when the last one ends.

@@ -14,6 +14,7 @@ pub(crate) struct CallMeter {
     attempts: AtomicU32,
     recoveries: AtomicU32,
     waited_nanos: AtomicU64,
+    prompt_nanos: AtomicU64,
 }
 
 /// A wait that is added to its meter when this is dropped.
@@ -30,6 +31,7 @@ impl CallMeter {
             attempts: AtomicU32::new(0),
             recoveries: AtomicU32::new(0),
             waited_nanos: AtomicU64::new(0),
+            prompt_nanos: AtomicU64::new(0),
         }
     }
 
@@ -58,6 +60,19 @@ impl CallMeter {
         Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
 
+    /// Adds the time in which the server had a person prompted during a sending that failed.
+    pub(crate) fn add_prompt_time(&self, time: Duration) {
+        if !time.is_zero() {
+            self.prompt_nanos.store(to_nanos(self.prompt_time().saturating_add(time)), Ordering::Relaxed);
+        }
+    }
+
+    /// Total time in which the server had a person prompted during sendings that failed. It counts
+    /// towards no limit.
+    pub(crate) fn prompt_time(&self) -> Duration {
+        Duration::from_nanos(self.prompt_nanos.load(Ordering::Relaxed))
+    }
+
     /// The report of the call, which ends now.
     pub(crate) fn report(&self, outcome: Outcome) -> CallReport {
         let duration = clock::elapsed(self.started);
@@ -74,8 +89,11 @@ impl CallMeter {
 
 impl Drop for WaitTimer<'_> {
     fn drop(&mut self) {
-        let nanos = u64::try_from(clock::elapsed(self.started).as_nanos()).unwrap_or(u64::MAX);
-        let before = self.meter.waited_nanos.load(Ordering::Relaxed);
-        self.meter.waited_nanos.store(before.saturating_add(nanos), Ordering::Relaxed);
+        let waited = self.meter.waited().saturating_add(clock::elapsed(self.started));
+        self.meter.waited_nanos.store(to_nanos(waited), Ordering::Relaxed);
     }
+}
+
+fn to_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,7 @@
 //! All of it happens in the caller's own future, so dropping the call ends the retry.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bowline_proto::client::loss::Verdict;
 use bowline_proto::client::negotiation::Reply;
@@ -24,6 +24,8 @@ pub(crate) struct FirstFailure {
     pub(crate) started: Instant,
     /// Generation of the credentials that it was sent with.
     pub(crate) generation: u64,
+    /// The time in which the server had a person prompted during this sending.
+    pub(crate) prompt_time: Duration,
     pub(crate) failure: Failure,
 }
 
@@ -35,7 +37,7 @@ impl Connection {
         ask: CallRequest<'_>,
         first: FirstFailure,
     ) -> Result<(Arc<LiveLink>, Json), Failure> {
-        let FirstFailure { started: begun, mut generation, failure } = first;
+        let FirstFailure { started: begun, mut generation, prompt_time, failure } = first;
         let request = retry::RequestFacts {
             method: ask.method.into(),
             harmless: self.lists.is_harmless(ask.method, ask.params),
@@ -44,6 +46,7 @@ impl Connection {
             max_retry_after: self.server.reconnect_wait,
         };
         let mut retry = Retry::new(request, begun, self.server.limits(ask.options));
+        retry.exclude_pause(prompt_time);
         let mut live = Arc::clone(live);
         let mut has_new_link = false;
         let mut step =
@@ -66,16 +69,17 @@ impl Connection {
                     if let Some(listener) = &options.progress {
                         listener.restart();
                     }
+                    let prompted = ask.meter.prompt_time();
                     match self.send_once(&live, CallRequest { options: &options, ..ask }).await {
                         Ok(result) => {
                             live.mark_proven();
                             return Ok((live, result));
                         }
-                        Err(failure) => retry.handle_failure(
-                            clock::now(),
-                            live.facts(&self.login),
-                            into_retry_failure(failure)?,
-                        ),
+                        Err(failure) => {
+                            retry.exclude_pause(ask.meter.prompt_time().saturating_sub(prompted));
+                            let facts = live.facts(&self.login);
+                            retry.handle_failure(clock::now(), facts, into_retry_failure(failure)?)
+                        }
                     }
                 }
                 Step::Probe(probe) => {

@@ -199,7 +199,7 @@ impl Connection {
                     link.post(frame.body(), &headers).await.map(drop)
                 }
                 wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => {
-                    wire.send_one_way(&connection.login, &frame).await
+                    wire.send_one_way(&connection.login, &frame).await.map(drop)
                 }
             };
             if let Err(fault) = sent {

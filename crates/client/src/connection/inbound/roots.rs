@@ -90,7 +90,7 @@ impl Connection {
     /// Sends `notifications/roots/list_changed`, which modern servers do not have (RT-03).
     pub(crate) async fn notify_roots_changed(&self, live: &LiveLink) {
         if self.server.declaration.has_roots_changed() && live.peer.era() == Era::Legacy {
-            let _ = live.notify(&self.login, method::ROOTS_CHANGED, None).await;
+            let _ = self.notify(live, method::ROOTS_CHANGED, None).await;
         }
     }
 

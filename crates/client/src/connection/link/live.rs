@@ -9,10 +9,8 @@ use bowline_proto::client::loss::Verdict;
 use bowline_proto::client::negotiation::{Peer, Reply};
 use bowline_proto::client::retry::LinkFacts;
 use bowline_proto::client::session::{Attempt, Status};
-use bowline_proto::fault::Fault;
 use bowline_proto::revision::Era;
-use bowline_proto::wire::Json;
-use bowline_proto::wire::outgoing::{self, RequestMeta};
+use bowline_proto::wire::outgoing::RequestMeta;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -244,16 +242,6 @@ impl LiveLink {
             Verdict::Answer if origin != RequestOrigin::Probe => refused.into_failure(),
             _ => Failure::Session(Box::new(refused)),
         }
-    }
-
-    /// Sends a notification.
-    pub(crate) async fn notify(
-        &self,
-        login: &Login,
-        method: &str,
-        params: Option<&Json>,
-    ) -> Result<(), Fault> {
-        self.wire.send_one_way(login, &outgoing::notification(method, params)).await
     }
 }
 

@@ -46,9 +46,9 @@ impl Wire {
     }
 
     /// Sends a message that needs no response: a notification, or a response of ours.
-    pub(crate) async fn send_one_way(&self, login: &Login, frame: &Frame) -> Result<(), Fault> {
+    pub(crate) async fn send_one_way(&self, login: &Login, frame: &Frame) -> Result<Delivery, Fault> {
         match self {
-            Self::Pipe(writer) => writer.send(frame).await,
+            Self::Pipe(writer) => writer.send(frame).await.map(|()| Delivery::Accepted),
             Self::Http { link: post, headers } | Self::EventStream { post, headers } => {
                 post_one_way(post, headers, login, frame).await
             }
@@ -56,16 +56,27 @@ impl Wire {
     }
 }
 
+/// What became of a message that needs no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Accepted,
+    /// The server refused it, perhaps because it forgot the session.
+    Refused,
+}
+
 async fn post_one_way(
     post: &HttpLink,
     headers: &HeaderMap,
     login: &Login,
     frame: &Frame,
-) -> Result<(), Fault> {
+) -> Result<Delivery, Fault> {
     let generation = login.credentials_generation();
-    let answer = post.post(frame.body(), headers).await?;
-    let Some(refused) = auth_refusal(&answer) else { return Ok(()) };
-    // Other statuses are ignored for a one-way message; a missing login is not.
-    login.reauthenticate(&refused, generation, "notification", LoginMode::Silent).await?;
-    post.post(frame.body(), headers).await.map(drop)
+    let mut answer = post.post(frame.body(), headers).await?;
+    if let Some(refused) = auth_refusal(&answer) {
+        login.reauthenticate(&refused, generation, "notification", LoginMode::Silent).await?;
+        answer = post.post(frame.body(), headers).await?;
+    }
+    // Servers refuse messages of a session that they forgot with 404, and many with 400.
+    let refused = matches!(answer.status, 400 | 404 | 410);
+    Ok(if refused { Delivery::Refused } else { Delivery::Accepted })
 }
