@@ -121,14 +121,17 @@ impl StatelessRelay {
                 // The gateway was there for so long that this is another outage.
                 waits = RetryWaits::new(Some(self.0.reconnect_wait));
             }
-            let fault = match exchange {
+            let failure = match exchange {
                 Exchange::Answered(answer) => return answer,
-                Exchange::NotExecuted(fault) => fault,
-                Exchange::Lost if self.is_harmless(request, &mut waits).await => continue,
+                Exchange::NotExecuted(fault) => self.describe(&fault),
+                // It waits as well: the gateway may cut each request that it accepts.
+                Exchange::Lost if self.is_harmless(request, &mut waits).await => {
+                    error_response::interrupted()
+                }
                 Exchange::Lost => return Err(error_response::interrupted()),
             };
             if !waits.wait().await {
-                return Err(self.describe(&fault));
+                return Err(failure);
             }
         }
     }

@@ -1,9 +1,16 @@
 //! Faults of the server that the host does not see, and changes that it does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bowline::Server;
 use bowline_gateway::Relay;
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
 use testkit::{StreamKind, Tool};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
 
 use crate::support::{TEST_TIMEOUT, TestHost, result_text, server_at};
 
@@ -66,4 +73,44 @@ async fn how_the_connection_fares_is_told() {
     for turn in ["connected", "session_lost", "recovered"] {
         assert_eq!(tokio::time::timeout(TEST_TIMEOUT, turns.recv()).await.unwrap(), Some(turn));
     }
+}
+
+/// A gateway that accepts each request and cuts it is asked again with pauses, and not for ever.
+#[tokio::test]
+async fn a_gateway_that_cuts_each_request_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    let cutting = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                let mut lines = BufReader::new(stream).lines();
+                while let Ok(Some(line)) = lines.next_line().await {
+                    if line.starts_with("POST ") {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // The request is on its way to us, so it may have been executed.
+                    if line.is_empty() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let server = Server::http("gateway", url).build().unwrap().with_reconnect_wait(Duration::from_secs(1));
+    let mut host = TestHost::start(Relay::new(server).relay_stateless_requests(|_| {}));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    host.send_request(1, "resources/list", json!({ "_meta": meta })).await;
+    let answer = host.response(1).await;
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+    // From 20 ms on, each pause is longer than the one before.
+    let requests = requests.load(Ordering::Relaxed);
+    assert!((2..=50).contains(&requests), "{requests} requests in a second");
+    cutting.abort();
+    host.close().await;
 }
