@@ -208,6 +208,12 @@ pub enum Misbehavior {
     // MR-07
     /// Input was requested that the client did not offer.
     UndeclaredInput,
+    // HS-02
+    /// An event stream of HTTP+SSE names an endpoint for messages that is elsewhere.
+    ForeignEndpoint {
+        /// The origin of the endpoint. Nothing else is kept of it: its path may hold a session.
+        origin: String,
+    },
 }
 
 /// Text that helps a person to understand a fault. Server text in it is untrusted and bounded.
@@ -386,7 +392,7 @@ impl Fault {
             | Cause::Timeout(_) => now,
             Cause::PlainHttp
             | Cause::NotBuilt { .. }
-            | Cause::Protocol(Misbehavior::Echo)
+            | Cause::Protocol(Misbehavior::Echo | Misbehavior::ForeignEndpoint { .. })
             | Cause::Redirect { .. }
             | Cause::Spawn(_)
             | Cause::NoCommonVersion { .. }
@@ -510,6 +516,12 @@ impl fmt::Display for Misbehavior {
             Self::EndlessList => "the server's list does not end",
             Self::TooManyInputRounds => "the server asked for input too often",
             Self::UndeclaredInput => "the server asked for input that was not offered",
+            Self::ForeignEndpoint { origin } => {
+                return write!(
+                    f,
+                    "the server names {origin} as the endpoint for messages, which is of another origin"
+                );
+            }
         })
     }
 }

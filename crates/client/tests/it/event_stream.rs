@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::{CallOptions, Cause, Client, Era, Execution, Server, Status};
+use bowline::{CallOptions, Cause, Client, Era, Execution, Misbehavior, Server, Status};
 use bowline_config::TransportSettings as _;
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -156,8 +156,12 @@ async fn a_message_that_is_never_answered_ends_at_its_deadline() {
 #[tokio::test]
 async fn hs_02_the_endpoint_must_be_of_the_same_origin() {
     let server = testkit::server().http_sse().sse_endpoint("http://127.0.0.1:9/messages").run().await;
-    let error = Client::connect(sse(&server)).await.unwrap_err();
-    assert!(matches!(error.fault().unwrap().cause, Cause::Redirect { .. }), "{error}");
+    let foreign = Misbehavior::ForeignEndpoint { origin: "http://127.0.0.1:9/".into() };
+    // Also where Streamable HTTP was refused first: that the server speaks HTTP+SSE says more.
+    for entry in [sse(&server), http(&server)] {
+        let error = Client::connect(entry).await.unwrap_err();
+        assert_eq!(error.fault().unwrap().cause, Cause::Protocol(foreign.clone()), "{error}");
+    }
 }
 
 /// A second `endpoint` event on the same stream begins a new session.

@@ -38,7 +38,7 @@ use crate::client::loss::Verdict;
 use crate::client::negotiation::{
     EraChoice, LinkKind, Negotiation, Peer, Reply, StartHint, Step, is_transport_refusal,
 };
-use crate::fault::{Cause, Execution, Fault, Limit, Recovery};
+use crate::fault::{Cause, Execution, Fault, Limit, Misbehavior, Recovery};
 use crate::revision::Era;
 use crate::wire::method;
 
@@ -492,10 +492,15 @@ impl Session {
     fn recover(&mut self, now: Instant, cause: Fault) -> Phase {
         // If HTTP+SSE fails as well, the first refusal is reported; a required login is no failure.
         let wants_login = matches!(cause.cause, Cause::LoginRequired { .. });
+        // A server that sends the event which only HTTP+SSE has does speak it.
+        let speaks_sse = matches!(
+            cause.cause,
+            Cause::Protocol(Misbehavior::BadResult | Misbehavior::ForeignEndpoint { .. })
+        );
         let cause = match self.http_refusal.take() {
             Some(refusal) if !wants_login => {
                 self.transport = self.settings.transport;
-                refusal.fault
+                if speaks_sse { cause } else { refusal.fault }
             }
             _ => cause,
         };

@@ -46,7 +46,7 @@ pub struct SseLegacy {
 /// | [`ContentType`](Misbehavior::ContentType) | it succeeded, but returned no event stream |
 /// | [`Timeout`](Cause::Timeout) | no response, or no endpoint, in time |
 /// | [`NoAnswer`](Misbehavior::NoAnswer) | the stream ended, or sent only other events, before the endpoint |
-/// | [`Redirect`](Cause::Redirect) | the endpoint has another origin, which is all that is shown of it |
+/// | [`ForeignEndpoint`](Misbehavior::ForeignEndpoint) | the endpoint has another origin, which is all that is shown of it |
 /// | [`TooLarge`](Misbehavior::TooLarge), [`BadResult`](Misbehavior::BadResult) | the endpoint is not a usable URL |
 ///
 /// Besides these, any fault that breaks the connection.
@@ -148,8 +148,7 @@ fn resolve_endpoint(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault>
         let mut origin = url;
         // The path may contain the session, just as the query may.
         origin.set_path("");
-        let cause = Cause::Redirect { location: target::display_url(&origin) };
-        return Err(Fault::new(cause).with_note("the endpoint is of another origin"));
+        return Err(Fault::protocol(Misbehavior::ForeignEndpoint { origin: target::display_url(&origin) }));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(unusable("has credentials"));
@@ -208,7 +207,8 @@ mod tests {
             ("https://server.test:8443/m?s=s3cret", "https://server.test:8443/"),
         ] {
             let fault = resolved(endpoint.as_bytes()).unwrap_err();
-            assert_eq!(fault.cause, Cause::Redirect { location: origin.into() }, "{endpoint}");
+            let foreign = Misbehavior::ForeignEndpoint { origin: origin.into() };
+            assert_eq!(fault.cause, Cause::Protocol(foreign), "{endpoint}");
             assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
         }
         let long = format!("https://{}.test/", "a.".repeat(2_000));

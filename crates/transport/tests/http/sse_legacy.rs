@@ -116,7 +116,8 @@ async fn hs_02_an_endpoint_of_another_origin_is_refused() {
     })
     .await;
     let fault = expect_refusal(&server.link()).await;
-    assert_eq!(fault.cause, Cause::Redirect { location: format!("http://{}/", other.address) });
+    let foreign = Misbehavior::ForeignEndpoint { origin: format!("http://{}/", other.address) };
+    assert_eq!(fault.cause, Cause::Protocol(foreign));
     assert_eq!(fault.recovery(), Recovery::GiveUp);
     assert_eq!(other.connections(), 0);
 }

@@ -51,6 +51,21 @@ fn de_04_the_first_refusal_is_reported() {
     assert_eq!(refuse(&mut rig, 405), ["close", "open event stream"]);
 }
 
+/// A server that does speak HTTP+SSE, and names an endpoint that cannot be used.
+#[test]
+fn de_04_an_endpoint_that_cannot_be_used_is_reported() {
+    let foreign = Misbehavior::ForeignEndpoint { origin: "http://elsewhere.test/".into() };
+    // An answer that is wrong once may be right later; an endpoint elsewhere is how the server is set up.
+    for (misbehavior, next) in [(Misbehavior::BadResult, "disconnected"), (foreign, "failed")] {
+        let mut rig = Rig::new(settings());
+        rig.command(Command::Connect);
+        refuse(&mut rig, 405);
+        let unusable = Cause::Protocol(misbehavior);
+        assert_eq!(rig.event(link_lost(unusable.clone())), ["close", next]);
+        assert_eq!(rig.cause(), unusable);
+    }
+}
+
 #[test]
 fn de_04_only_a_refusal_is_one() {
     let others = [
