@@ -88,14 +88,22 @@ impl ListCache {
         Self { catalog: settings.folders().catalog.map(FolderCatalog::new) }
     }
 
-    /// Remembers some of the lists of a server. The others stay as they are.
-    pub(crate) fn update(&self, server: &Server, change: impl FnOnce(&mut ServerLists)) {
+    /// Remembers all lists of a server. The time of their file says when they were fetched.
+    pub(crate) fn save(&self, server: &Server, lists: &ServerLists) {
+        if let Some(catalog) = &self.catalog {
+            catalog.save(&key(server), lists);
+        }
+    }
+
+    /// Remembers the tools of a server whose lists are remembered; the other lists stay as they are.
+    /// Tools alone are not remembered: the server would seem to have no prompts and no resources.
+    pub(crate) fn update_tools(&self, server: &Server, tools: Vec<Json>) {
         let Some(catalog) = &self.catalog else { return };
         let key = key(server);
-        let mut lists = catalog.load(&key).unwrap_or_default();
-        change(&mut lists);
-        // The time of the file says when they were fetched.
-        catalog.save(&key, &lists);
+        if let Some(mut lists) = catalog.load(&key) {
+            lists.tools = tools;
+            catalog.save(&key, &lists);
+        }
     }
 
     /// Finds what is known of these servers.
@@ -182,7 +190,7 @@ impl ListCache {
         let fetched = outcome?;
         for (server, lists) in servers.iter().zip(&fetched) {
             if let Ok(lists) = lists {
-                self.update(server, |known| known.clone_from(lists));
+                self.save(server, lists);
             }
         }
         Ok(fetched)

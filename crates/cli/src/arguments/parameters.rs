@@ -205,6 +205,17 @@ fn alternatives<'a>(root: &'a Value, schema: &'a Value, keyword: &str) -> Vec<&'
     resolved.filter(|schema| schema.get("type").and_then(Value::as_str) != Some("null")).collect()
 }
 
+impl ParameterKind {
+    /// All values of an enumeration that has more of them than are shown on a line.
+    pub(crate) fn shortened_choices(&self) -> Option<&[String]> {
+        match self {
+            Self::Choice(choices) => Some(&**choices).filter(|choices| choices.len() > MAX_SHOWN_CHOICES),
+            Self::Value(_) => None,
+            Self::List(element) => element.shortened_choices(),
+        }
+    }
+}
+
 /// The kind in short: `<text>`, `red|blue`, `<number>...` for a list.
 impl fmt::Display for ParameterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

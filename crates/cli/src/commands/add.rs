@@ -283,7 +283,7 @@ async fn check(settings: &Settings, server: &Server) -> Outcome<Offered> {
         Ok((Offered { what, counts }, lists))
     })
     .await?;
-    ListCache::open(settings).update(server, |known| *known = lists);
+    ListCache::open(settings).save(server, &lists);
     Ok(offered)
 }
 

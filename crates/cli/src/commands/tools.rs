@@ -36,7 +36,7 @@ pub(super) async fn run(args: ToolsArgs, settings: &Settings) -> Outcome {
     remember_tools(settings, typed.as_deref(), &list.items);
     if typed.as_deref().is_some_and(|typed| !typed.contains("://")) {
         let jsons = list.items.iter().map(|tool| tool.json.clone()).collect();
-        ListCache::open(settings).update(&server, |lists| lists.tools = jsons);
+        ListCache::open(settings).update_tools(&server, jsons);
     }
     if let Some(name) = tool {
         let tool = super::call::find_tool(&list.items, &name, &server)?;

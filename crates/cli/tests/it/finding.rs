@@ -73,6 +73,24 @@ async fn one_tool_in_full() {
     assert_eq!((&tool["name"], &tool["title"]), (&json!("search_notes"), &json!("Search")));
 }
 
+/// A list shows the first values of a long enumeration, and the page of the tool all of them.
+#[tokio::test]
+async fn the_page_of_a_tool_has_all_values_of_an_enumeration() {
+    let context = Context::new();
+    let values: Vec<_> = (1..=12).map(|month| format!("month-{month}")).collect();
+    let schema = json!({ "type": "object", "properties": { "month": { "enum": values } } });
+    let server = testkit::server().tool(Tool::named("tides").schema(schema)).run().await;
+    context.user_config(&http_entry("sea", &server));
+    let shown = |words: &[&str]| {
+        let output = context.bowline(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let first = format!("month={}|…", values[..8].join("|"));
+    assert!(shown(&["tools", "sea"]).contains(&first));
+    let page = shown(&["tools", "sea", "tides"]);
+    assert!(page.contains(&first) && page.contains(&format!("one of {}", values.join(", "))), "{page}");
+}
+
 #[tokio::test]
 async fn a_tool_of_a_command() {
     let context = Context::new();
@@ -207,6 +225,27 @@ async fn search_ranks_what_all_servers_offer() {
     note: nothing offered by 2 servers matches `xyzzy`; `--refresh` asks them what they offer now
     ---
     ");
+}
+
+/// A command that lists the tools of a server leaves its prompts to be found.
+#[tokio::test]
+async fn a_search_finds_prompts_of_a_server_whose_tools_were_listed() {
+    let context = Context::new();
+    let server = testkit::server().tool("add").prompt("greet", "Hello {name}").run().await;
+    context.user_config(&http_entry("math", &server));
+    assert!(context.bowline(["tools", "math"]).output().unwrap().status.success());
+    let found = |word: &str| {
+        let output = context.bowline(["search", word]).output().unwrap();
+        let line = String::from_utf8(output.stdout).unwrap();
+        line.trim_end().split('\t').take(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(found("greet"), ["prompt", "math", "greet"]);
+    // From now on the tools are kept up to date beside the prompts.
+    server.edit(|script| script.tool("subtract"));
+    assert!(context.bowline(["tools", "math"]).output().unwrap().status.success());
+    server.stop().await;
+    assert_eq!(found("subtract"), ["tool", "math", "subtract"]);
+    assert_eq!(found("greet"), ["prompt", "math", "greet"]);
 }
 
 /// What a search needs of the lists is kept beside them, and made anew when they change or it is damaged.

@@ -85,6 +85,9 @@ fn rows(parameters: &[Parameter], width: usize, is_input: bool) -> Vec<String> {
         if is_input && one.is_required {
             said.push("required".to_owned());
         }
+        if let Some(choices) = one.kind.shortened_choices() {
+            said.push(format!("one of {}", choices.join(", ")));
+        }
         said.extend(one.limits.iter().cloned());
         let about = flatten_text(&one.about);
         let text = [flatten_text(&said.join(", ")), about].into_iter().filter(|part| !part.is_empty());
