@@ -355,11 +355,18 @@ impl Layer {
         Self { path: path.to_owned(), origin, config, problems }
     }
 
+    /// Describes the doubtful parts of this server's entry, each with its place.
+    pub fn describe_doubts(&self, server: &str) -> impl Iterator<Item = String> {
+        let notes = self.config.notes.iter().filter(|note| note.kind == ProblemKind::Doubtful);
+        notes
+            .filter(move |note| note.server.as_deref() == Some(server))
+            .map(|note| format!("{}:{}: {}: {}", note.file.display(), note.line, note.key, note.message))
+    }
+
     /// Logs the doubtful parts of this server's entry, now that it is used.
     pub fn log_doubts(&self, server: &str) {
-        let notes = self.config.notes.iter().filter(|note| note.kind == ProblemKind::Doubtful);
-        for note in notes.filter(|note| note.server.as_deref() == Some(server)) {
-            tracing::warn!("{}:{}: {}: {}", note.file.display(), note.line, note.key, note.message);
+        for doubt in self.describe_doubts(server) {
+            tracing::warn!("{doubt}");
         }
     }
 }

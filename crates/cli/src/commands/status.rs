@@ -25,6 +25,7 @@ use crate::settings::server_selection::{ServerSelection, SkipReason, SkippedServ
 pub(super) async fn run(args: StatusArgs, settings: &Settings) -> Outcome {
     let StatusArgs { servers, watch, timeout, url } = args;
     let meant = settings.select_servers(&servers)?.apply(&url)?;
+    settings.note_doubts(&meant.servers)?;
     if watch {
         watch_servers(meant, settings).await
     } else {

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
     let WatchArgs { servers, notifications, url } = args;
     let meant = settings.select_servers(&servers)?.apply(&url)?;
+    settings.note_doubts(&meant.servers)?;
     let printer = &settings.printer;
     for other in meant.skipped.iter().filter(|other| other.detail.is_some()) {
         printer.note(&format!("`{}` is left out; see `bowline config check`", other.name));

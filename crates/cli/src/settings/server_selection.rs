@@ -61,6 +61,18 @@ impl Settings {
         Ok(many)
     }
 
+    /// Says what in the entries of these servers is not used as it is written. For verbs that show the
+    /// state of servers; others log it.
+    pub(crate) fn note_doubts(&self, servers: &[Server]) -> Outcome<()> {
+        let layers = self.layers()?;
+        for server in servers.iter().filter(|server| server.enabled) {
+            if let ServerLookup::Server(_, layer) = layers.find_server(&server.name) {
+                layer.describe_doubts(&server.name).for_each(|doubt| self.printer.note(&doubt));
+            }
+        }
+        Ok(())
+    }
+
     fn select_all_servers(&self, layers: &Layers, hooks: &[Hook]) -> Outcome<ServerSelection> {
         let mut many = ServerSelection::default();
         let mut other = |name: &str, why, detail| {

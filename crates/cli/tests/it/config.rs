@@ -157,8 +157,8 @@ fn config_check() {
     assert_eq!(found["files"][0]["problems"][0]["line"], 2);
 }
 
-/// A value that is not used as written is reported by `config check`, and logged by commands that
-/// use it.
+/// A value that is not used as written is reported by `config check` and `status`, and logged by
+/// commands that use it.
 #[tokio::test]
 async fn a_keepalive_below_the_minimum_is_reported() {
     let context = Context::new();
@@ -169,6 +169,12 @@ async fn a_keepalive_below_the_minimum_is_reported() {
     assert_eq!(checked.status.code(), Some(0));
     let stderr = String::from_utf8_lossy(&checked.stderr);
     assert!(stderr.contains(line), "{stderr}");
+    for verb in [&["status"][..], &["status", "rope"]] {
+        let shown = context.bowline(verb).output().unwrap();
+        let stderr = String::from_utf8_lossy(&shown.stderr).into_owned();
+        let note = "config.toml:3: servers.rope.keepalive_interval: used as 5 s, the shortest there is";
+        assert_eq!(stderr.lines().filter(|line| line.ends_with(note)).count(), 1, "{stderr}");
+    }
     for verb in [&["tools", "rope", "-v"][..], &["status", "-v"]] {
         let used = context.bowline(verb).output().unwrap();
         let stderr = String::from_utf8_lossy(&used.stderr);
