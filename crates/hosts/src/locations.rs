@@ -34,13 +34,21 @@ pub enum Scope {
 ///
 /// A host that reads one of several files has an entry for each, the one it prefers first.
 pub fn host_files(env: &dyn Environment, project: Option<&Path>) -> Vec<HostFile> {
-    let folders = Folders::of(env);
+    host_files_on(Platform::CURRENT, env, project)
+}
+
+fn host_files_on(platform: Platform, env: &dyn Environment, project: Option<&Path>) -> Vec<HostFile> {
+    let folders = Folders::of(platform, env);
     let mut files = Vec::new();
     for host in Host::ALL {
         let of_user = folders.iter().flat_map(|folders| user_paths(host, folders, env));
         files.extend(of_user.map(|path| HostFile { host, scope: Scope::User, path }));
         if host == Host::ClaudeCode {
-            files.push(HostFile { host, scope: Scope::Managed, path: claude_managed_path() });
+            files.push(HostFile {
+                host,
+                scope: Scope::Managed,
+                path: platform.claude_managed_folder().join("managed-mcp.json"),
+            });
         }
         let of_project = project.into_iter().flat_map(|folder| project_paths(host, folder));
         files.extend(of_project.map(|path| HostFile { host, scope: Scope::Project, path }));
@@ -54,7 +62,7 @@ pub fn host_files(env: &dyn Environment, project: Option<&Path>) -> Vec<HostFile
 /// They are not among [`host_files`]: nothing there says which profile is in use, so that an entry of bowline is
 /// written to the file of the default one.
 pub fn profile_files(env: &dyn Environment) -> Vec<HostFile> {
-    let Some(folders) = Folders::of(env) else { return Vec::new() };
+    let Some(folders) = Folders::of(Platform::CURRENT, env) else { return Vec::new() };
     let profiles = vscode_folders(&folders).map(|user| user.join("profiles"));
     let mut paths: Vec<PathBuf> = profiles
         .into_iter()
@@ -71,8 +79,18 @@ fn vscode_folders(folders: &Folders) -> [PathBuf; 3] {
     ["Code", "Code - Insiders", "VSCodium"].map(|build| folders.applications.join(build).join("User"))
 }
 
+/// A system on which hosts have their files in places of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Platform {
+    /// Linux, and what is like it.
+    Linux,
+    MacOs,
+    Windows,
+}
+
 /// The folders below which hosts have their files.
 struct Folders {
+    platform: Platform,
     home: PathBuf,
     /// Where command line programs have their configuration: `~/.config`, also on macOS.
     config: PathBuf,
@@ -82,21 +100,41 @@ struct Folders {
     local: PathBuf,
 }
 
+impl Platform {
+    const CURRENT: Self = if cfg!(target_os = "macos") {
+        Self::MacOs
+    } else if cfg!(windows) {
+        Self::Windows
+    } else {
+        Self::Linux
+    };
+
+    /// Where administrators have their files for Claude Code.
+    fn claude_managed_folder(self) -> &'static Path {
+        Path::new(match self {
+            Self::Linux => "/etc/claude-code",
+            Self::MacOs => "/Library/Application Support/ClaudeCode",
+            Self::Windows => r"C:\Program Files\ClaudeCode",
+        })
+    }
+}
+
 impl Folders {
-    fn of(env: &dyn Environment) -> Option<Self> {
+    fn of(platform: Platform, env: &dyn Environment) -> Option<Self> {
         let home = home_folder(env)?;
         let given = |name| absolute_var(env, name);
         let config = given(variable::XDG_CONFIG_HOME).unwrap_or_else(|| home.join(".config"));
         let roaming = || given(variable::APPDATA).unwrap_or_else(|| home.join("AppData").join("Roaming"));
-        let (applications, local) = if cfg!(windows) {
-            let local = given(variable::LOCALAPPDATA).unwrap_or_else(|| home.join("AppData").join("Local"));
-            (roaming(), local)
-        } else if cfg!(target_os = "macos") {
-            (home.join("Library").join("Application Support"), home.clone())
-        } else {
-            (config.clone(), home.clone())
+        let (applications, local) = match platform {
+            Platform::Windows => {
+                let local =
+                    given(variable::LOCALAPPDATA).unwrap_or_else(|| home.join("AppData").join("Local"));
+                (roaming(), local)
+            }
+            Platform::MacOs => (home.join("Library").join("Application Support"), home.clone()),
+            Platform::Linux => (config.clone(), home.clone()),
         };
-        Some(Self { home, config, applications, local })
+        Some(Self { platform, home, config, applications, local })
     }
 }
 
@@ -105,7 +143,8 @@ fn absolute_var(env: &dyn Environment, name: &str) -> Option<PathBuf> {
 }
 
 fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathBuf> {
-    let Folders { home, config, applications, local } = folders;
+    let Folders { platform, home, config, applications, local } = folders;
+    let is_windows = *platform == Platform::Windows;
     let in_home = |path: &str| vec![home.join(path)];
     match host {
         Host::ClaudeCode => {
@@ -128,15 +167,15 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
         Host::QwenCode => in_home(".qwen/settings.json"),
         Host::Goose => {
             let windows = || applications.join("Block").join("goose").join("config");
-            let folder = if cfg!(windows) { windows() } else { config.join("goose") };
+            let folder = if is_windows { windows() } else { config.join("goose") };
             vec![folder.join("config.yaml")]
         }
         Host::Hermes => {
-            let folder = if cfg!(windows) { local.join("hermes") } else { home.join(".hermes") };
+            let folder = if is_windows { local.join("hermes") } else { home.join(".hermes") };
             vec![folder.join("config.yaml")]
         }
         Host::Zed => {
-            let folder = if cfg!(windows) { applications.join("Zed") } else { config.join("zed") };
+            let folder = if is_windows { applications.join("Zed") } else { config.join("zed") };
             vec![folder.join("settings.json")]
         }
         Host::Windsurf => in_home(".codeium/windsurf/mcp_config.json"),
@@ -146,20 +185,6 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
             ["mcporter.json", "mcporter.jsonc"].map(|name| folder.join(name)).to_vec()
         }
     }
-}
-
-fn claude_managed_path() -> PathBuf {
-    claude_managed_folder().join("managed-mcp.json")
-}
-
-fn claude_managed_folder() -> PathBuf {
-    PathBuf::from(if cfg!(target_os = "macos") {
-        "/Library/Application Support/ClaudeCode"
-    } else if cfg!(windows) {
-        r"C:\Program Files\ClaudeCode"
-    } else {
-        "/etc/claude-code"
-    })
 }
 
 /// The variable that moves the files of Claude Code.
@@ -177,7 +202,7 @@ pub struct ClaudeFiles {
 impl ClaudeFiles {
     /// Lists the files that count in a project, or outside of any.
     pub fn of(env: &dyn Environment, project: Option<&Path>) -> Self {
-        let mut settings = vec![claude_managed_folder().join("managed-settings.json")];
+        let mut settings = vec![Platform::CURRENT.claude_managed_folder().join("managed-settings.json")];
         let home = home_folder(env);
         let given = absolute_var(env, CLAUDE_FOLDER);
         let folder = given.clone().or_else(|| home.as_ref().map(|home| home.join(".claude")));
@@ -224,6 +249,46 @@ mod tests {
     use bowline_config::FixedEnvironment;
 
     use super::*;
+
+    /// The user's files of the hosts that keep them elsewhere on macOS or Windows. The others are
+    /// found in the home folder on every system.
+    #[test]
+    #[cfg(unix)]
+    fn each_platform_has_its_places() {
+        let env = FixedEnvironment::default()
+            .with_var("HOME", "/home/me")
+            .with_var("APPDATA", "/roaming")
+            .with_var("LOCALAPPDATA", "/local");
+        let paths_on = |platform| {
+            let files = host_files_on(platform, &env, None).into_iter();
+            files.map(|file| file.path.display().to_string()).collect::<Vec<_>>()
+        };
+        let linux = paths_on(Platform::Linux);
+        let moved_on = |platform| {
+            let paths = paths_on(platform).into_iter();
+            paths.filter(|path| !linux.contains(path)).collect::<Vec<_>>()
+        };
+        let applications = "/home/me/Library/Application Support";
+        let expected = [
+            "/Library/Application Support/ClaudeCode/managed-mcp.json".to_owned(),
+            format!("{applications}/Claude/claude_desktop_config.json"),
+            format!("{applications}/Code/User/mcp.json"),
+            format!("{applications}/Code - Insiders/User/mcp.json"),
+            format!("{applications}/VSCodium/User/mcp.json"),
+        ];
+        assert_eq!(moved_on(Platform::MacOs), expected);
+        let expected = [
+            r"C:\Program Files\ClaudeCode/managed-mcp.json",
+            "/roaming/Claude/claude_desktop_config.json",
+            "/roaming/Code/User/mcp.json",
+            "/roaming/Code - Insiders/User/mcp.json",
+            "/roaming/VSCodium/User/mcp.json",
+            "/roaming/Block/goose/config/config.yaml",
+            "/local/hermes/config.yaml",
+            "/roaming/Zed/settings.json",
+        ];
+        assert_eq!(moved_on(Platform::Windows), expected);
+    }
 
     #[test]
     #[cfg(target_os = "linux")]
