@@ -1,5 +1,5 @@
-//! Calls a tool through three layers: the first removes what must not leave this machine, the second
-//! asks a person, who sees what would be sent, and the third counts how calls end.
+//! Calls a tool through three layers: the first counts how calls end, the second removes what must not
+//! leave this machine, and the third asks a person, who sees what would be sent.
 //!
 //! `cargo run -p bowline --example layers -- http://127.0.0.1:3001/mcp echo message=hello email=a@b.example`
 
@@ -117,12 +117,12 @@ pub(crate) async fn run(
         .map(|(key, value)| (key.to_owned(), value.parse().unwrap_or_else(|_| value.into())))
         .collect();
 
-    // Layers see a request in this order.
+    // Layers see a request in this order. One that refuses it hides it from those after it.
     let metrics = Metrics::default();
     let client = Client::builder(server)
+        .layer(metrics.clone())
         .layer(Redaction)
         .layer(Approval { ask })
-        .layer(metrics.clone())
         .connect()
         .await?;
     match client.call_tool(tool, &arguments).await {

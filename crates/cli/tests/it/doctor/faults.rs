@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, CannedResponse, Fault};
+use bowline_testkit::{self as testkit, CannedResponse, Cursors, Fault, Script};
 use serde_json::json;
 
 use super::{Examined, assert_reset_is_named, verdict, verdict_of, verdict_of_url};
@@ -284,4 +284,62 @@ fn unknown_name_is_named() {
     assert!(lines[1].starts_with("dns failed, network: no-such-host.invalid has no address: "), "{shown}");
     assert_eq!(lines[3], "  $ bowline edit");
     assert_eq!(lines.len(), 4, "{shown}");
+}
+
+/// Examines a legacy server with this script.
+async fn verdict_of_script(change: impl FnOnce(Script) -> Script) -> String {
+    verdict_of(&change(testkit::server().legacy().tool("echo")).run().await)
+}
+
+#[tokio::test]
+async fn list_whose_cursor_repeats_is_named() {
+    let script = |script: Script| script.filler_tools(20, 10).page_size(5).cursors(Cursors::Looping);
+    verdict!(verdict_of_script(script).await, @"
+    exit 3
+    requests failed, server: the server's list does not end: a cursor came twice, or there was too much of it
+      the server breaks the protocol: report it to who makes it
+      $ bowline info docs -vv
+    ");
+}
+
+#[tokio::test]
+async fn server_without_sessions_is_no_fault() {
+    verdict!(verdict_of_script(Script::sessionless).await, @"exit 0");
+}
+
+/// The endpoint that an HTTP+SSE server announces is on another machine.
+#[tokio::test]
+async fn announced_endpoint_elsewhere_is_named() {
+    let server = testkit::server()
+        .legacy()
+        .tool("echo")
+        .http_sse()
+        .sse_endpoint("http://192.0.2.1/messages")
+        .run()
+        .await;
+    verdict!(verdict_of(&server), @"
+    exit 3
+    connection failed, server: the server names http://192.0.2.1/ as the endpoint for messages, which is of another origin
+      the server breaks the protocol: report it to who makes it
+      $ bowline info docs -vv
+    ");
+}
+
+/// A server on a Unix socket that is not there.
+#[cfg(unix)]
+#[tokio::test]
+async fn missing_socket_is_named() {
+    let context = Context::new();
+    let socket = context.path("gone.sock");
+    context.user_config(&format!(
+        "[servers.docs]\nurl = 'http://localhost/mcp'\nsocket = '{}'\n",
+        socket.display()
+    ));
+    let examined = Examined::of(&context, &["docs", "--connect-timeout", "5s"]);
+    verdict!(context.hide_paths(&examined.verdict()), @"
+    exit 3
+    socket failed, server: nobody listens on [TMP]/gone.sock
+      start the server, or correct `socket` in its entry
+      $ bowline doctor docs
+    ");
 }
