@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Write, stdout};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline::{CallReport, Client, ErrorKind, Json, Layer, LayerFuture, OutgoingRequest, Refusal, Server};
 use serde_json::{Map, Value};
@@ -97,7 +97,7 @@ impl Layer for Metrics {
 
     fn on_end(&self, request: &OutgoingRequest, report: &CallReport) {
         let tool = request.tool().unwrap_or_default().to_owned();
-        let mut counts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((tool, report.outcome.as_str())).or_default() += 1;
     }
 }
@@ -133,7 +133,7 @@ pub(crate) async fn run(
         },
     }
     client.close().await;
-    for ((tool, outcome), count) in &*metrics.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    for ((tool, outcome), count) in &*metrics.0.lock().unwrap_or_else(PoisonError::into_inner) {
         writeln!(out, "{tool} {outcome}: {count}")?;
     }
     Ok(())

@@ -41,10 +41,10 @@ impl Approve for Person {
         asked: &'a SampleRequest,
         plan: &'a SamplingPlan,
     ) -> HostFuture<'a, Decision<SamplingRequest>> {
-        let mut question = format!("{} asks {} at {}:", asked.server, plan.model, plan.endpoint);
-        for message in &asked.request.messages {
-            question += &format!("\n  {}: {}", message.role.as_str(), text(&message.content));
-        }
+        let messages = asked.request.messages.iter();
+        let lines = messages.map(|it| format!("\n  {}: {}", it.role.as_str(), text(&it.content)));
+        let lines: String = lines.collect();
+        let question = format!("{} asks {} at {}:{lines}", asked.server, plan.model, plan.endpoint);
         Box::pin(decide(self.ask, question))
     }
 

@@ -85,9 +85,8 @@ impl WatchedProcesses {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        if tokio::time::timeout(EXIT_TIMEOUT, waiting).await.is_err() {
-            panic!("still running: {:?}", running().collect::<Vec<_>>());
-        }
+        let waited = tokio::time::timeout(EXIT_TIMEOUT, waiting).await;
+        assert!(waited.is_ok(), "still running: {:?}", running().collect::<Vec<_>>());
     }
 }
 
@@ -107,11 +106,11 @@ fn all_processes() -> impl Iterator<Item = ProcessStat> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         // The name, in parentheses, can contain anything.
-        let (start, rest) = stat.rsplit_once(") ")?;
+        let (beginning, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ').skip(1);
         let parent = fields.next()?.parse().ok()?;
         let started = fields.nth(FIELDS_TO_START_TIME)?.parse().ok()?;
-        let name = start.split_once('(')?.1.to_owned();
+        let name = beginning.split_once('(')?.1.to_owned();
         Some(ProcessStat { identity: ProcessIdentity { pid, started }, parent, name })
     })
 }

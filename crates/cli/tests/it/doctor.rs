@@ -2,6 +2,7 @@
 //!
 //! A verdict is the exit code and every check that is not well, one line each.
 
+mod aged_logins;
 #[cfg(unix)]
 mod auth_options;
 mod authorization;

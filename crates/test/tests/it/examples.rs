@@ -272,8 +272,8 @@ async fn read_prints_text() {
 
 /// A tool that has a model answer.
 async fn ask_model(context: ToolContext, _: Value) -> Result<String, ToolError> {
-    let content = json!({ "type": "text", "text": "Which knot?" });
-    let messages = json!([{ "role": "user", "content": content }]);
+    let question = json!({ "type": "text", "text": "Which knot?" });
+    let messages = json!([{ "role": "user", "content": question }]);
     let answer =
         context.request("sampling/createMessage", json!({ "messages": messages, "maxTokens": 9 })).await?;
     Ok(answer["content"]["text"].as_str().unwrap_or_default().to_owned())

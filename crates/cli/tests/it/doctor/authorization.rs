@@ -23,7 +23,7 @@ pub(super) async fn verdict_before_login(
 }
 
 /// Examines a server after a login that was followed by `change`.
-async fn verdict_after_login(change: impl FnOnce(&LoginSite)) -> String {
+pub(super) async fn verdict_after_login(change: impl FnOnce(&LoginSite)) -> String {
     let site = LoginSite::new().await;
     site.logs_in().await;
     change(&site);
@@ -61,10 +61,11 @@ macro_rules! after_login {
     ($test:ident, $change:expr, @$expected:literal) => {
         #[tokio::test]
         pub(super) async fn $test() {
-            verdict!(verdict_after_login($change).await, @$expected);
+            verdict!(crate::doctor::authorization::verdict_after_login($change).await, @$expected);
         }
     };
 }
+pub(super) use after_login;
 
 /// All steps before the login are well, and the login itself is the person's to make.
 #[tokio::test]
@@ -88,36 +89,6 @@ async fn missing_login_is_named_after_the_steps_before_it() {
 }
 
 after_login!(valid_login_passes_every_check, |_| (), @"exit 0");
-after_login!(expired_token_that_is_refreshed_is_no_fault, |site| site.auth.advance_clock(Duration::from_secs(2 * 3600)), @"exit 0");
-after_login!(new_nonces_are_no_fault, |site| site.auth.rotate_nonces(), @"exit 0");
-after_login!(new_signing_key_is_no_fault, |site| site.auth.rotate_key(), @"exit 0");
-after_login!(
-    forgotten_registration_is_named,
-    |site| {
-        site.auth.forget_registered_clients();
-        site.auth.revoke_all_access();
-    },
-    @"
-    exit 5
-    login failed, you: a new login is needed: the authorization server no longer knows this client
-      log in
-      $ bowline login docs
-    "
-);
-
-/// A token that still counts needs no authorization server.
-#[tokio::test]
-async fn stopped_authorization_server_is_a_warning_while_the_token_counts() {
-    let site = LoginSite::new().await;
-    site.logs_in().await;
-    site.auth.stop().await;
-    verdict!(verdict_at(&site), @"
-    exit 0
-    authorization_server warning, authorization_server: http://127.0.0.1:[PORT]: connection refused: tcp connect error: Connection refused
-      try again later
-      $ bowline doctor docs
-    ");
-}
 
 before_login!(
     metadata_of_another_server_is_named,
@@ -276,29 +247,6 @@ after_login!(
       $ bowline login docs
     "
 );
-/// The installation as a whole: which logins have ended.
-#[tokio::test]
-async fn ended_login_is_named_among_all_logins() {
-    let site = LoginSite::new().await;
-    site.logs_in().await;
-    let examined = Examined::of(&site.context, &[]);
-    assert_eq!((examined.check("logins")["seen"].as_str(), examined.code), (Some("1 login"), 0));
-    site.auth.revoke_all();
-    // The store says so once somebody has tried the login.
-    let call = site.context.bowline(["tools", "docs"]).output().unwrap();
-    assert_eq!(call.status.code(), Some(5));
-    let examined = Examined::of(&site.context, &[]);
-    let check = examined.check("logins");
-    assert_eq!((&check["status"], &check["blame"]), (&"warning".into(), &"you".into()), "{check}");
-    assert_eq!(check["seen"], "1 login, of which these have ended: docs", "{check}");
-    assert_eq!(
-        (&check["remedy"]["text"], &check["remedy"]["command"]),
-        (&"log in again".into(), &"bowline login docs".into())
-    );
-    // The login of the server is needed.
-    assert_eq!(examined.code, 5, "{:#}", examined.json);
-}
-
 after_login!(
     refresh_that_is_refused_is_named,
     |site| {

@@ -91,7 +91,7 @@ fn de_09_the_older_transport_is_recorded_and_opened_first() {
 fn de_09_a_refused_recorded_transport_gives_way_in_the_same_attempt() {
     let refusals = [
         link_lost(Cause::Status { code: 405, retry_after: None }),
-        link_lost(Cause::Protocol(crate::fault::Misbehavior::ContentType)),
+        link_lost(Cause::Protocol(Misbehavior::ContentType)),
         link_lost(Cause::Cut),
     ];
     for refusal in refusals {

@@ -36,7 +36,7 @@ fn a_new_session_is_opened_only_if_the_old_one_is_gone() {
         // An unclear answer that waiting does not fix: a handshake settles it.
         reply(status(500, None).with_body(b"undefined is not a function")),
         reply(status(405, None).with_body(b"Method Not Allowed").not_executed()),
-        reply(Fault::protocol(crate::fault::Misbehavior::NoAnswer)),
+        reply(Fault::protocol(Misbehavior::NoAnswer)),
         Event::Reply(Reply::Accepted),
     ];
     for gone in gone {
