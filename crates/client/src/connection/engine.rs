@@ -261,6 +261,8 @@ impl Engine {
                 let _ = call.answer.send(outcome);
             }
             Some(PendingRequest::Negotiation(attempt)) => {
+                // Nobody retries a message of a handshake.
+                self.take_pause(id);
                 let reply = outcome.map_or_else(Failure::into_reply, Reply::Result);
                 self.send(DriverEvent::HandshakeReply(attempt, id, reply));
             }
@@ -287,11 +289,14 @@ impl Engine {
             let (mut state, now) = (self.state(), clock::now());
             let ids: Vec<_> = state.calls.ids().collect();
             for id in ids {
-                let request = state.calls.get(id);
-                let posting =
-                    matches!(request, Some(PendingRequest::Call(call)) if call.sent == SendState::Posting);
-                if !posting || fault.cause == Cause::Closed {
-                    ended.extend(state.calls.end_failed(now, id));
+                match state.calls.get(id) {
+                    Some(PendingRequest::Call(call)) => {
+                        if call.sent != SendState::Posting || fault.cause == Cause::Closed {
+                            ended.extend(state.calls.end_failed(now, id));
+                        }
+                    }
+                    // Nobody retries a message of a handshake.
+                    _ => drop(state.calls.end(id)),
                 }
             }
         }
