@@ -270,7 +270,8 @@ impl Call {
             }
             (None, _) => return Err(unfit("it has no structured content".to_owned())),
         };
-        if let Some(violation) = connection.lists.output_violation(&self.name, &value) {
+        let tool = self.meter.replaced_tool().unwrap_or(&self.name);
+        if let Some(violation) = connection.lists.output_violation(tool, &value) {
             return Err(unfit(format!("it violates the output schema of the tool: {violation}")));
         }
         value.decode().map_err(|error| unfit(error.to_string()))

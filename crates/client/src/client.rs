@@ -286,7 +286,8 @@ impl Client {
     }
 
     /// Notifications of the server and changes of the connection, in order, from now on. A receiver
-    /// that falls far behind is told how many it missed: [`Event::Missed`].
+    /// that falls far behind is told how many it missed: [`Event::Missed`]. The stream ends when the
+    /// connection is closed.
     ///
     /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {

@@ -112,13 +112,15 @@ impl Error {
         }
     }
 
-    /// Whether a time limit ran out: of the call, or of the connection that it waited for.
+    /// Whether a time limit ran out before the server answered. A call that kept failing until its
+    /// time was over has the last failure as its cause.
     pub fn is_timeout(&self) -> bool {
         self.fault().is_some_and(|fault| matches!(fault.cause, Cause::Timeout(_)))
     }
 
-    /// Whether the server could not be reached, or was lost before it answered. A server that
-    /// answered with an error, or broke the protocol, was reached.
+    /// Whether the server could not be reached, or was lost before it answered: a 502 or 503 of a
+    /// proxy and a lost session count. A server that answered with an error of its own, or broke the
+    /// protocol, was reached.
     pub fn is_unreachable(&self) -> bool {
         self.fault().is_some_and(Fault::is_unreachable)
     }

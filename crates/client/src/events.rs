@@ -127,7 +127,8 @@ pub struct ConnectionEvent {
     pub at: SystemTime,
     /// The cause, if there is one.
     pub cause: Option<Fault>,
-    /// Connection attempts since the connection was last ready.
+    /// Connection attempts since the last outage began, including the one that ended it; in an event
+    /// that begins an outage, those of the outage before.
     pub attempt: u32,
     /// How long the server was unavailable, once it is available again.
     pub outage: Option<Duration>,

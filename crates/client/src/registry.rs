@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use self::slot::Slot;
 use crate::client::{Client, ClientBuilder};
@@ -146,6 +147,8 @@ struct RegistryContext {
     connect_permits: Semaphore,
     turn_duration: Duration,
     events: EventSender<ServerEvent>,
+    /// The tasks that forward the events of clients.
+    forwarders: TaskTracker,
     stop: CancellationToken,
 }
 
@@ -195,7 +198,7 @@ impl Registry {
     }
 
     /// The events of all servers, in order for each server, from now on. A receiver that falls far
-    /// behind is told how many it missed.
+    /// behind is told how many it missed. The stream ends when the registry is closed.
     pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.inner.common.events.subscribe()
     }
@@ -239,6 +242,11 @@ impl Registry {
             // A task that panicked has nothing left to close.
             let _ = one.await;
         }
+        // What the clients said last is received before the end.
+        let common = &self.inner.common;
+        common.forwarders.close();
+        let _ = timeout(FORWARD_TIMEOUT, common.forwarders.wait()).await;
+        common.events.close();
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
@@ -252,6 +260,8 @@ impl fmt::Debug for Registry {
     }
 }
 
+/// Maximum time to forward the last events of clients that were closed.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default number of servers that connect at once. Starting processes is the main cost.
 const DEFAULT_MAX_CONCURRENT: usize = 16;
 /// Default length of a turn. Most servers are ready, or refuse, sooner.
@@ -352,6 +362,7 @@ impl RegistryBuilder {
             connect_permits: Semaphore::new(self.concurrency),
             turn_duration: self.turn_limit,
             events: self.events,
+            forwarders: TaskTracker::new(),
             stop: stop.clone(),
         });
         let slots: Vec<_> = unique(servers).into_iter().map(Slot::new).map(Arc::new).collect();

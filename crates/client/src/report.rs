@@ -20,7 +20,7 @@ pub enum Outcome {
     /// This side refused: a handler declined the input that the server required, or a layer
     /// refused the request.
     Declined,
-    /// There was no answer. Says whether the server can have acted on the request.
+    /// There was no answer, or none that could be used. Says whether the server can have acted on the request.
     Failed(Execution),
     /// The caller dropped or canceled the call.
     Abandoned,
@@ -32,8 +32,8 @@ pub enum Outcome {
 pub struct CallReport {
     /// How the call ended.
     pub outcome: Outcome,
-    /// How often the request was handed to a connection: 0 if nothing was ever sent, 1 for a call
-    /// that was neither retried nor required input.
+    /// How often the request was handed to a connection, also if that then could not be established:
+    /// 0 if there was none to hand it to, 1 for a call that was neither retried nor required input.
     pub attempts: u32,
     /// How long the request waited, not sent, for a connection, a login, or the end of a time that
     /// a busy server asked for.

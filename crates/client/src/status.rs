@@ -23,7 +23,7 @@ pub struct Health {
     pub recoveries: u64,
     /// Number of sessions that the server lost.
     pub sessions_lost: u64,
-    /// Connection attempts since the connection was last ready.
+    /// Connection attempts since the last outage began, including the one that ended it.
     pub attempt: u32,
     /// The last fault and its time. Kept after the recovery.
     pub last_fault: Option<(SystemTime, Fault)>,

@@ -354,7 +354,7 @@ async fn entries_are_listed_disabled_enabled_and_removed() {
     let file =
         format!("# One.\n{}\n# Two.\n[servers.two]\ncommand = 'none' # odd\n", http_entry("one", &server));
     context.user_config(&file);
-    context.run(context.bowline(["tools", "one"]));
+    context.run(context.bowline(["tools"]));
     snapshot!(context.run(context.bowline(["disable", "two"])), @"
     exit: 0
     --- stdout

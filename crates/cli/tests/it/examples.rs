@@ -6,6 +6,8 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::status::stdio_entry;
+#[cfg(unix)]
+use crate::{serve_front::daemons::Daemons, watch::WatchProcess};
 
 /// Examples that are run and do not end with 0: their exit codes, and why.
 const EXIT_CODES: &[(&str, i32, &str)] = &[
@@ -36,14 +38,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("bowline login", "a person logs in"),
     ("auth export", "a person types a passphrase"),
     ("auth import", "a person types a passphrase"),
-    ("bowline edit", "a person edits the file"),
-    ("bowline connect", "it serves a host until that ends"),
-    ("bowline serve", "it serves hosts until it is ended"),
-    ("bowline watch", "it watches until it is ended"),
-    ("bowline logs", "it shows a log until it is ended"),
-    (" --watch", "it watches until it is ended"),
+    ("bowline serve --socket /run", "it names a folder of the reader"),
     ("bowline demo", "it lasts for half a minute"),
 ];
+
+/// Parts of examples that run until they are ended.
+const LASTING: &[&str] = &["bowline watch", "bowline logs", " --watch"];
+/// Serves at a fixed port, which may be taken on this machine; run with another one.
+const AT_FIXED_PORT: &str = "bowline serve";
 
 /// Returns the examples of all verbs, without what follows the command: a pipe, a redirection or a remark.
 fn examples(context: &Context) -> Vec<String> {
@@ -119,11 +121,16 @@ async fn server() -> StdioServer {
     script.stdio().await
 }
 
+/// The names of servers in examples.
+const NAMES: [&str; 7] = ["docs", "files", "search", "media", "math", "repo", "weather"];
+
 /// Runs an example in a home of its own, and returns its exit code and output.
 fn run(example: &str, server: &StdioServer) -> (Option<i32>, String) {
     let context = Context::new();
-    let names = ["docs", "files", "search", "media", "math", "repo", "weather"];
-    let entries: String = names.into_iter().map(|name| stdio_entry(name, &server.command())).collect();
+    // `bowline serve --stdio` starts one, which outlives it.
+    #[cfg(unix)]
+    let _daemons = Daemons::of(&context);
+    let entries: String = NAMES.into_iter().map(|name| stdio_entry(name, &server.command())).collect();
     context.user_config(&format!("{entries}[views.review]\nservers = ['docs']\n"));
     for folder in [".cursor", ".config/Code/User", "Library/Application Support/Code/User", "src/project"] {
         std::fs::create_dir_all(context.path("home").join(folder)).expect("a folder");
@@ -140,7 +147,8 @@ fn run(example: &str, server: &StdioServer) -> (Option<i32>, String) {
     if example.contains("trust") || example.contains("./bowline.toml") {
         context.write("project/below/bowline.toml", project);
     }
-    let mut shell = context.shell(&format!("bowline() {{ \"$0\" \"$@\"; }}\n{example}"));
+    // The file is left as it is by this editor.
+    let mut shell = context.shell(&format!("export EDITOR=true\nbowline() {{ \"$0\" \"$@\"; }}\n{example}"));
     let output = shell.output().expect("a shell");
     (output.status.code(), context.shown(&output))
 }
@@ -156,7 +164,8 @@ async fn examples_that_need_no_network_are_run() {
     }
     let server = server().await;
     let (mut failures, mut count) = (Vec::new(), 0);
-    for example in examples.iter().filter(|it| !LEFT_OUT.iter().any(|(part, _)| it.contains(part))) {
+    let is_left_out = |example: &String| LEFT_OUT.iter().any(|(part, _)| example.contains(part));
+    for example in examples.iter().filter(|it| !is_left_out(it) && !lasts(it)) {
         let found = EXIT_CODES.iter().find(|(other, ..)| other == example);
         let (expected, why) = found.map_or((0, ""), |(_, code, why)| (*code, *why));
         let (code, shown) = run(example, &server);
@@ -170,4 +179,41 @@ async fn examples_that_need_no_network_are_run() {
     for (example, ..) in EXIT_CODES {
         assert!(examples.iter().any(|it| it == example), "there is no example `{example}`");
     }
+}
+
+fn lasts(example: &str) -> bool {
+    example == AT_FIXED_PORT || LASTING.iter().any(|part| example.contains(part))
+}
+
+/// Each shows something, and ends with 0 when it is told to.
+#[cfg(unix)]
+#[tokio::test]
+async fn examples_that_last_are_run_and_ended() {
+    let examples = examples(&Context::new());
+    let context = Context::new();
+    let server = server().await.command();
+    let talking = |name| {
+        let talks = r#"echo begun >&2; exec "$0" "$@""#;
+        let mut command = server.clone();
+        command.args =
+            [&["-c".to_owned(), talks.to_owned(), server.program.display().to_string()], &*server.args]
+                .concat();
+        command.program = "/bin/sh".into();
+        stdio_entry(name, &command)
+    };
+    context.user_config(&NAMES.into_iter().map(talking).collect::<String>());
+    let mut count = 0;
+    for example in examples.iter().filter(|it| lasts(it)) {
+        if LEFT_OUT.iter().any(|(part, _)| example.contains(part)) {
+            continue;
+        }
+        let line = example.replacen("bowline", "exec \"$0\"", 1);
+        let port = if example == AT_FIXED_PORT { " --listen 127.0.0.1:0" } else { "" };
+        let mut process = WatchProcess::start(context.shell(&format!("{line}{port} 2>&1")));
+        process.next_line().await;
+        let (code, rest) = process.interrupt().await;
+        assert_eq!(code, Some(0), "$ {example}\n{rest:?}");
+        count += 1;
+    }
+    assert_eq!(count, 8, "{examples:?}");
 }

@@ -199,7 +199,8 @@ impl Connection {
             // The rare path is boxed, so that the future of every call stays small.
             Err(failure) => {
                 let prompt_time = ask.meter.prompt_time().saturating_sub(prompted);
-                let first = FirstFailure { started: begun, generation, prompt_time, failure };
+                let was_heard_of = ask.meter.take_was_heard_of();
+                let first = FirstFailure { started: begun, generation, prompt_time, was_heard_of, failure };
                 let (live, result) = Box::pin(self.retry_request(live, ask, first)).await?;
                 Ok((Some(live), result))
             }
@@ -240,7 +241,7 @@ impl Connection {
             Wire::EventStream { post, headers } => sending.post_for_stream(post, headers).await,
         };
         outcome.map_err(|refused| {
-            meter.add_prompt_time(self.engine.take_pause(id));
+            meter.record_failed(self.engine.take_failed(id));
             match refused {
                 Refusal::Reply(reply) => live.judge_reply(&self.login, method, options.origin, reply),
                 Refusal::Failure(failure) => failure,
@@ -511,7 +512,7 @@ impl Drop for CallGuard<'_> {
         {
             // CN-02: a call that polls a task is not canceled.
             if !self.options.task.is_poll {
-                let reason = self.options.cancel_reason.as_ref().and_then(|reason| reason());
+                let reason = self.options.reason_for_cancel();
                 let reason = reason.as_deref().unwrap_or("the caller no longer waits");
                 self.connection.cancel_request(&call.live, self.id, reason);
             }

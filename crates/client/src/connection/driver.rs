@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use setup::ConnectionSetup;
 
-use super::engine::{DriverEvent, PendingRequest};
+use super::engine::{DriverEvent, MAX_WAIT, PendingRequest};
 use super::link::handshake::Handshake;
 use super::link::target::{AttachedStreams, Target};
 use super::link::{OpenLink, end_session, event_stream, pipe};
@@ -80,6 +80,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.connection.links.close();
         self.connection.engine.fail_calls(&Fault::new(Cause::Closed));
+        self.connection.events.close();
     }
 }
 
@@ -371,7 +372,7 @@ impl Driver {
                 stdio: &stdio,
                 name: &connection.server.name,
                 limit: connection.server.message_limit,
-                grace: process::Grace { eof: exit_wait, ..process::Grace::default() },
+                grace: process::Grace { eof: exit_wait.min(MAX_WAIT), ..process::Grace::default() },
                 records: records.as_deref(),
                 watchdog,
                 stderr: Some(&stderr),

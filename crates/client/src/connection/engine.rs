@@ -5,7 +5,7 @@ pub(super) mod traffic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::client::calls::{Calls, DeadlineCheck, Limits};
+use bowline_proto::client::calls::{Calls, DeadlineCheck, FailedCall, Limits};
 use bowline_proto::client::keepalive::ProbeResult;
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::session::{Attempt, Command, Event, Session};
@@ -214,9 +214,14 @@ impl Engine {
         self.state().calls.end_failed(clock::now(), id);
     }
 
-    /// Takes how long a person was prompted during a call that failed.
-    pub(crate) fn take_pause(&self, id: u64) -> Duration {
-        self.state().calls.take_pause(id)
+    /// Takes what the retry of a call that failed has to know.
+    pub(crate) fn take_failed(&self, id: u64) -> FailedCall {
+        self.state().calls.take_failed(id)
+    }
+
+    /// Records that the server sent a message about a call.
+    pub(crate) fn record_message(&self, id: u64) {
+        self.state().calls.record_message(id);
     }
 
     /// The id of the open call, if exactly one is open.
@@ -262,7 +267,7 @@ impl Engine {
             }
             Some(PendingRequest::Negotiation(attempt)) => {
                 // Nobody retries a message of a handshake.
-                self.take_pause(id);
+                self.take_failed(id);
                 let reply = outcome.map_or_else(Failure::into_reply, Reply::Result);
                 self.send(DriverEvent::HandshakeReply(attempt, id, reply));
             }

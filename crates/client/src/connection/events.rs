@@ -50,6 +50,11 @@ impl ConnectionEvents {
         self.sender.send(event);
     }
 
+    /// Ends the streams of all subscribers, after the events that they have yet to receive.
+    pub(crate) fn close(&self) {
+        self.sender.close();
+    }
+
     pub(crate) fn report_calls(&self) {
         self.report_calls.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,6 @@
 //! Options of one call.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -192,6 +193,15 @@ impl CallOptions {
     pub fn cancel_reason(mut self, reason: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         self.cancel_reason = Some(Arc::new(reason));
         self
+    }
+
+    /// Why the call is canceled, if the caller says so. A source that panics says nothing.
+    pub(crate) fn reason_for_cancel(&self) -> Option<String> {
+        let source = self.cancel_reason.as_ref()?;
+        catch_unwind(AssertUnwindSafe(|| source())).unwrap_or_else(|_| {
+            tracing::error!("the source of a reason for a cancellation panicked");
+            None
+        })
     }
 
     /// Sets the trace context of the call, in place of the one from

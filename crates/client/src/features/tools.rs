@@ -65,6 +65,7 @@ impl Client {
             // A layer may have chosen another tool.
             Ok(Some(params)) => {
                 let name = tool_name(ask.method, Some(&params)).unwrap_or_default();
+                ask.meter.record_replaced_tool(&name);
                 let ask = CallRequest { params: Some(&params), ..ask };
                 let span = scope.span().unwrap_or_else(Span::none);
                 Box::pin(self.call_tool_unobserved(&name, ask).instrument(span)).await

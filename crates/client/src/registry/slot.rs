@@ -88,7 +88,7 @@ impl Slot {
                 if common.report_stderr {
                     client.report_stderr();
                 }
-                tokio::spawn(forward_events(
+                common.forwarders.spawn(forward_events(
                     Arc::clone(&self.name),
                     Feed::with_initial_event(&client),
                     common.events.clone(),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use bowline::{Cause, Client, ErrorKind, Execution, Json, Misbehavior, Outcome};
+use bowline::{
+    CallOptions, Cause, Client, ErrorKind, Execution, Json, Layer, LayerFuture, Misbehavior, Outcome,
+    OutgoingRequest,
+};
 use bowline_testkit::{self as testkit, Tool};
 use futures_util::StreamExt;
 use serde::Deserialize;
@@ -156,6 +159,58 @@ async fn json_decodes_and_checks_the_result() {
     assert_eq!((failed.outcome(), failed.report().unwrap().attempts), (Outcome::ToolError, 1));
     let wrong = client.call("text").arguments(&json!([1])).start().await.unwrap_err();
     assert!(matches!(wrong.kind(), ErrorKind::Usage(_)), "{wrong}");
+    client.close().await;
+}
+
+/// Replaces each of two tools with the other.
+struct Chooser;
+
+impl Layer for Chooser {
+    fn on_request<'a>(&'a self, request: &'a mut OutgoingRequest) -> LayerFuture<'a> {
+        Box::pin(async move {
+            let chosen = match request.tool() {
+                Some("unchecked") => "strict",
+                Some("strict") => "unchecked",
+                _ => return Ok(()),
+            };
+            request.set_params(Json::encode(&json!({ "name": chosen })).unwrap());
+            Ok(())
+        })
+    }
+}
+
+/// A typed result is checked against the schema of the tool that a layer chose.
+#[tokio::test]
+async fn json_is_checked_against_the_schema_of_the_tool_that_a_layer_chose() {
+    let schema = json!({ "type": "object", "properties": { "sum": { "maximum": 9 } } });
+    let strict = Tool::named("strict").structured(json!({ "sum": 10 })).output_schema(schema);
+    let unchecked = Tool::named("unchecked").structured(json!({ "sum": 11 }));
+    let server = testkit::server().legacy().tool(strict).tool(unchecked).run().await;
+    let client = Client::builder(http(&server)).layer(Chooser).connect().await.unwrap();
+    client.list_tools().await.unwrap();
+    let sum = async |tool: &str| client.call(tool).start().json::<Sum>().await;
+    assert_eq!(sum("strict").await.unwrap(), Sum { sum: 11 });
+    let error = sum("unchecked").await.unwrap_err();
+    assert!(error.to_string().contains("output schema"), "{error}");
+    client.close().await;
+}
+
+/// Why a call is canceled is asked of the host, whose panic must not take the caller down.
+#[tokio::test]
+async fn reason_that_panics_is_no_reason() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let options = CallOptions::new().cancel_reason(|| panic!("no reason"));
+    let arguments = json!({ "ms": 60_000 });
+    let call = client.call_tool_with("slow", &arguments, &options);
+    let called = server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT);
+    tokio::select! {
+        outcome = call => panic!("{outcome:?}"),
+        _ = called => {}
+    }
+    let canceled =
+        server.wait_for(|received| received.has_method("notifications/cancelled"), TEST_TIMEOUT).await;
+    assert_eq!(canceled.params()["reason"], "the caller no longer waits");
     client.close().await;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::{
     Cause, Client, ClientBuilder, ConnectionEventKind, Event, Execution, Exit, Handler, HandlerResult, Json,
-    Misbehavior, Server, ServerRequest, SpawnError, Status,
+    Misbehavior, Server, ServerRequest, ShutdownStep, SpawnError, Status,
 };
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
@@ -259,4 +259,38 @@ async fn the_first_event_is_not_missed_by_a_client_that_is_opened_with_events() 
     assert_eq!(kinds, [ConnectionEventKind::Connected]);
     let kinds: Vec<_> = std::iter::from_fn(|| late.try_next()).filter_map(kind).collect();
     assert_eq!(kinds, []);
+}
+
+/// The events of a connection end when it is closed, also for those who subscribe later, though clients of it
+/// are left.
+#[tokio::test]
+async fn events_end_with_the_connection() {
+    let server = testkit::server().tool("echo").run().await;
+    let (client, mut events) = Client::builder(http(&server)).open_with_events().unwrap();
+    client.ready().await.unwrap();
+    client.close().await;
+    let Some(Event::Connection(change)) = events.next().await else { panic!("it was connected") };
+    assert_eq!(change.kind, ConnectionEventKind::Connected);
+    for mut events in [events, client.events()] {
+        let end = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.expect("it ends");
+        assert_eq!(end, None);
+    }
+}
+
+/// Limits that no clock can hold count as a year.
+#[tokio::test]
+async fn endless_limits_do_not_overflow() {
+    let server = testkit::server().tool("echo").stdio().await;
+    let entry = stdio(&server)
+        .with_connect_timeout(Duration::MAX)
+        .with_timeout(Duration::MAX)
+        .with_idle_timeout(Duration::MAX)
+        .with_probe_timeout(Duration::MAX);
+    let client = Client::builder(entry).exit_wait(Duration::MAX).connect().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    let pid = server.pid().unwrap();
+    client.close().await;
+    assert!(!is_alive(pid));
+    let step = client.health().process_end.map(|end| end.step);
+    assert!(step.is_some_and(|step| step < ShutdownStep::Terminated), "{step:?}");
 }

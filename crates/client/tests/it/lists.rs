@@ -67,6 +67,25 @@ async fn pa_02_lists_that_do_not_end_are_caught() {
     client.close().await;
 }
 
+/// PA-02: a list that does not end in its time fails, and the error says that pages came.
+#[tokio::test]
+async fn pa_02_a_list_without_end_is_limited_in_time() {
+    let server = testkit::server().filler_tools(3, 20).page_size(1).cursors(Cursors::Endless).run().await;
+    server.arm(Fault::delay(Duration::from_millis(20)).on("tools/list").always());
+    let limited = http(&server).with_timeout(Duration::from_secs(1));
+    let client = Client::connect(limited).await.unwrap();
+    let error = client.list_tools().await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!(fault.cause, Cause::Timeout(Limit::Total));
+    let note = fault.evidence.note.as_deref().unwrap();
+    let pages =
+        note.strip_prefix("page ").and_then(|rest| rest.strip_suffix(" of the list was not its last"));
+    let pages: usize = pages.and_then(|pages| pages.parse().ok()).unwrap_or_else(|| panic!("{note}"));
+    let asked = server.count("tools/list");
+    assert!(asked == pages || asked == pages + 1, "{asked} pages were asked for, {pages} counted");
+    client.close().await;
+}
+
 /// PA-03: an invalid cursor restarts the list, once.
 #[tokio::test]
 async fn pa_03_an_invalid_cursor_starts_over() {

@@ -248,6 +248,19 @@ async fn dropping_ends_everything() {
         .expect("nothing is left to tell");
 }
 
+/// The events end when the registry is closed, after the last events of its clients.
+#[tokio::test]
+async fn events_end_with_the_registry() {
+    let server = testkit::server().tool("echo").run().await;
+    let registry = Registry::open([named_server("a", &server)]);
+    let mut events = registry.events();
+    assert_eq!(next_connection_event(&mut events).await, ("a".to_owned(), ConnectionEventKind::Connected));
+    registry.close().await;
+    for mut events in [events, registry.events()] {
+        assert!(timeout(TEST_TIMEOUT, events.next()).await.expect("it ends").is_none());
+    }
+}
+
 /// A server that cannot even be opened is reported to its hooks like any other failure.
 #[cfg(unix)]
 #[tokio::test]

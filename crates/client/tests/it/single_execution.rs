@@ -407,3 +407,31 @@ async fn statuses_that_may_follow_execution_prove_nothing() {
         client.close().await;
     }
 }
+
+/// A server that has sent a message about a call let it pass its gate. If it then says that the session is
+/// lost, of the call and of the probe, the call is not sent again. An idempotent tool is.
+#[tokio::test]
+async fn words_after_a_message_about_the_call_prove_nothing() {
+    let log =
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"working"}}"#;
+    let words = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Session not found"}}"#;
+    let script = testkit::server().legacy().tool("counter").tool(Tool::like("again", "counter").idempotent());
+    let server = script.run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    for (tool, expected) in
+        [("counter", (ReportedOutcome::Unknown, 1)), ("again", (ReportedOutcome::Done, 2))]
+    {
+        let sessions = server.initialize_count();
+        let stream = format!("data: {log}\n\ndata: {words}\n\n");
+        server.arm(Fault::raw_as("text/event-stream", stream).on_tool(tool));
+        server.arm(Fault::error(-32000, "Session not found").on("ping"));
+        let outcome = client.call_tool(tool, &Value::Null).await;
+        assert_eq!((reported_outcome(&outcome), server.executions(tool)), expected, "{tool}: {outcome:?}");
+        // The session was given up all the same.
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        assert_eq!(server.initialize_count(), sessions + 1, "{tool}");
+    }
+    assert_eq!(server.executions("counter"), 3);
+    client.close().await;
+}

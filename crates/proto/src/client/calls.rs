@@ -17,9 +17,19 @@ use crate::fault::Limit;
 pub struct Calls<T> {
     next_id: u64,
     pending: HashMap<u64, Call<T>, BuildHasherDefault<IdHasher>>,
-    /// How long calls that failed were paused, for those that were. Whoever waited for such a call
-    /// takes it.
-    failed_pauses: HashMap<u64, Duration, BuildHasherDefault<IdHasher>>,
+    /// What a retry has to know of calls that failed, if that is not nothing. Whoever waited for such
+    /// a call takes it.
+    failed: HashMap<u64, FailedCall, BuildHasherDefault<IdHasher>>,
+}
+
+/// What a retry has to know of a call that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailedCall {
+    /// How long its clocks were paused because a person was asked.
+    pub paused: Duration,
+    /// Whether the server sent a message about it, such as progress, before it failed. The server has
+    /// then begun to execute it.
+    pub was_heard_of: bool,
 }
 
 /// How long a call may take.
@@ -46,6 +56,8 @@ struct Call<T> {
     pause_count: u32,
     /// Total length of the pauses that have ended.
     total_paused: Duration,
+    /// Whether the server sent a message about the call.
+    was_heard_of: bool,
 }
 
 /// The result of checking the deadline of a call.
@@ -61,7 +73,7 @@ pub enum DeadlineCheck<T> {
 
 impl<T> Default for Calls<T> {
     fn default() -> Self {
-        Self { next_id: 1, pending: HashMap::default(), failed_pauses: HashMap::default() }
+        Self { next_id: 1, pending: HashMap::default(), failed: HashMap::default() }
     }
 }
 
@@ -93,6 +105,7 @@ impl<T> Calls<T> {
             paused_since: None,
             pause_count: 0,
             total_paused: Duration::ZERO,
+            was_heard_of: false,
         };
         self.pending.insert(id, call);
         id
@@ -101,36 +114,43 @@ impl<T> Calls<T> {
     /// Removes a call that needs no retry: it was answered, or its caller left. `None` if it had
     /// ended before.
     pub fn end(&mut self, id: u64) -> Option<T> {
-        if !self.failed_pauses.is_empty() {
-            self.failed_pauses.remove(&id);
+        if !self.failed.is_empty() {
+            self.failed.remove(&id);
         }
         self.pending.remove(&id).map(|call| call.waiter)
     }
 
     /// Removes a call that failed and may be retried. `None` if it had ended before.
     ///
-    /// How long it was paused is kept until [`take_pause`](Self::take_pause) or another
+    /// What its retry has to know is kept until [`take_failed`](Self::take_failed) or another
     /// [`end`](Self::end) of the same call.
     pub fn end_failed(&mut self, now: Instant, id: u64) -> Option<T> {
         let call = self.pending.remove(&id)?;
         let open = call.paused_since.map_or(Duration::ZERO, |since| call.counted_pause(now, since));
-        let paused = call.total_paused + open;
-        if !paused.is_zero() {
-            self.failed_pauses.insert(id, paused);
+        let failed = FailedCall { paused: call.total_paused + open, was_heard_of: call.was_heard_of };
+        if failed != FailedCall::default() {
+            self.failed.insert(id, failed);
         }
         Some(call.waiter)
     }
 
-    /// Takes how long a call was paused that has failed. Its retry excludes that time from the limits
-    /// too.
-    pub fn take_pause(&mut self, id: u64) -> Duration {
-        self.failed_pauses.remove(&id).unwrap_or_default()
+    /// Takes what the retry of a call that failed has to know.
+    pub fn take_failed(&mut self, id: u64) -> FailedCall {
+        self.failed.remove(&id).unwrap_or_default()
     }
 
-    /// Records a sign of life: progress, or any message of the call. `None` if the call is unknown.
+    /// Records that the server sent a message about the call, which extends no deadline.
+    pub fn record_message(&mut self, id: u64) {
+        if let Some(call) = self.pending.get_mut(&id) {
+            call.was_heard_of = true;
+        }
+    }
+
+    /// Records progress of a call, which extends its idle deadline. `None` if the call is unknown.
     // PR-02
     pub fn record_activity(&mut self, now: Instant, id: u64) -> Option<&mut T> {
         let call = self.pending.get_mut(&id)?;
+        call.was_heard_of = true;
         // During a pause, count from its start: the length of the pause is added when it ends.
         call.idle_deadline = add_clamped(call.paused_since.unwrap_or(now), call.idle_limit);
         Some(&mut call.waiter)
@@ -342,15 +362,34 @@ mod tests {
         }
         assert_eq!(calls.end_failed(t0 + 9 * S, ids[0]), Some(()));
         assert_eq!(calls.end_failed(t0 + 10 * S, ids[0]), None);
-        assert_eq!(calls.take_pause(ids[0]), 7 * S);
-        assert_eq!(calls.take_pause(ids[0]), Duration::ZERO);
+        assert_eq!(calls.take_failed(ids[0]), FailedCall { paused: 7 * S, was_heard_of: false });
+        assert_eq!(calls.take_failed(ids[0]), FailedCall::default());
         assert_eq!(calls.end_failed(t0 + 2 * MAX_PAUSE, ids[1]), Some(()));
-        assert_eq!(calls.take_pause(ids[1]), MAX_PAUSE);
+        assert_eq!(calls.take_failed(ids[1]).paused, MAX_PAUSE);
         // The caller left when the call had just failed.
         assert_eq!(calls.end_failed(t0 + 9 * S, ids[2]), Some(()));
         assert_eq!(calls.end(ids[2]), None);
         assert_eq!(calls.end_failed(t0 + 9 * S, ids[3]), Some(()));
-        assert!(calls.failed_pauses.is_empty());
+        assert!(calls.failed.is_empty());
+    }
+
+    /// The retry of a failed call learns whether the server sent a message about it.
+    #[test]
+    fn messages_about_a_failed_call_are_told_to_its_retry() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let ids: Vec<_> = (0..4).map(|_| calls.begin(t0, LIMITS, ())).collect();
+        assert!(calls.record_activity(t0, ids[0]).is_some());
+        calls.record_message(ids[1]);
+        calls.record_message(ids[3] + 1);
+        for (id, was_heard_of) in [(ids[0], true), (ids[1], true), (ids[2], false)] {
+            calls.end_failed(t0, id);
+            assert_eq!(calls.take_failed(id), FailedCall { paused: Duration::ZERO, was_heard_of });
+        }
+        // A call that was answered needs no retry.
+        calls.record_message(ids[3]);
+        calls.end(ids[3]);
+        assert!(calls.failed.is_empty());
     }
 
     /// With two pauses at once, the clocks run when the last one ends.

@@ -19,6 +19,7 @@
 //! ```
 
 mod evidence;
+mod failures;
 mod harmless;
 mod messages;
 
@@ -31,12 +32,14 @@ use crate::client::calls::Limits;
 use crate::client::keepalive::Probe;
 use crate::client::loss::{LossWording, Verdict};
 use crate::client::negotiation::Reply;
-use crate::fault::{Cause, Execution, Fault, Misbehavior};
+use crate::fault::{Cause, Execution, Fault};
 use crate::wire::{RpcError, code, method};
 
 use evidence::{ProbeConclusion, ProbeReply, Refusal};
+use failures::{asked_wait, mark_not_executed, mark_unknown};
 
 pub use evidence::{SessionLiveness, assess_session};
+pub use failures::{failure_from_reply, session_loss_fault};
 pub use harmless::is_harmless_method;
 pub use messages::{FinalFailure, LinkFacts, Report, RequestFacts, SendFailure, Step};
 
@@ -67,6 +70,12 @@ pub struct Retry {
     refetched_annotations: bool,
     /// Whether a 404 or 410 was believed without a probe.
     believed_not_found: bool,
+    /// Whether the probe was sent again because the first one was cut.
+    repeated_probe: bool,
+    /// Time before which the server does not want the request again (`Retry-After`).
+    not_before: Option<Instant>,
+    /// Whether the server has sent a message about the request since it was last sent.
+    was_heard_of: bool,
     report: Option<Report>,
 }
 
@@ -121,6 +130,9 @@ impl Retry {
             reconnected_for_login: false,
             refetched_annotations: false,
             believed_not_found: false,
+            repeated_probe: false,
+            not_before: None,
+            was_heard_of: false,
             report: None,
         }
     }
@@ -155,6 +167,13 @@ impl Retry {
         self.first_failure = self.first_failure.map(|failed| failed + pause);
     }
 
+    /// Takes note that the server sent a message about the request since it was last sent: progress, a
+    /// question, or its stream. A server that refuses every request in front of its tools does not, so
+    /// no refusal proves any more that the request was not executed.
+    pub fn record_message(&mut self) {
+        self.was_heard_of = true;
+    }
+
     /// Takes the failure of a sending, with the current facts of the link that it was sent over.
     pub fn handle_failure(&mut self, now: Instant, link: LinkFacts, failure: SendFailure) -> Step {
         self.link = link;
@@ -163,10 +182,23 @@ impl Retry {
             self.first_failure = None;
         }
         self.first_failure.get_or_insert(now);
+        self.not_before = match &failure {
+            SendFailure::Reply(_, reply) => asked_wait(reply).map(|wait| add_clamped(now, wait)),
+            SendFailure::NotSent => self.not_before,
+        };
         match failure {
             SendFailure::NotSent => {
                 self.report = Some(Report::LinkSuperseded);
                 self.reconnect(FinalFailure::NotSent, Execution::NotExecuted)
+            }
+            SendFailure::Reply(verdict, Reply::Fault(fault))
+                if self.was_heard_of && fault.execution == Execution::NotExecuted =>
+            {
+                let fault = Fault { execution: Execution::Unknown, ..fault };
+                if matches!(fault.cause, Cause::LoginRequired { .. }) {
+                    return self.finish(FinalFailure::Fault(fault));
+                }
+                self.handle_failure(now, link, SendFailure::Reply(verdict, Reply::Fault(fault)))
             }
             // The first 404 is believed. A second one in the same call, on a session that was
             // opened for it, may come from the tool.
@@ -175,7 +207,7 @@ impl Retry {
             }
             SendFailure::Reply(Verdict::Lost, reply) => {
                 self.believed_not_found = true;
-                self.lose_session(failure_from_reply(&reply), Execution::NotExecuted)
+                self.lose_session(failure_from_reply(&reply), self.execution_if_refused())
             }
             SendFailure::Reply(Verdict::Suspect(words), reply) => {
                 self.probe(words, reply, AfterProbe::Reconnect)
@@ -217,16 +249,13 @@ impl Retry {
             }
         };
         match (finding, after) {
-            (ProbeConclusion::SameRefusal, AfterProbe::Wait(wait)) => {
+            (ProbeConclusion::SameRefusal, AfterProbe::Wait(wait)) if !self.was_heard_of => {
                 self.wait(now, wait, mark_not_executed(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
-                self.lose_session(failure_from_reply(&refusal), Execution::NotExecuted)
+                self.lose_session(failure_from_reply(&refusal), self.execution_if_refused())
             }
-            (ProbeConclusion::Session(SessionLiveness::Alive), AfterProbe::Wait(_)) => {
-                self.finish(mark_unknown(failure_from_reply(&refusal)))
-            }
-            (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
+            (_, AfterProbe::Wait(_)) => {
                 self.repeat_if_harmless(now, mark_unknown(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::Session(liveness), AfterProbe::Reconnect) => match liveness {
@@ -237,7 +266,8 @@ impl Retry {
                 SessionLiveness::Alive => self.accept_refusal(now, &refusal),
                 SessionLiveness::Lost => self.lose_session(failure_from_reply(&refusal), Execution::Unknown),
                 SessionLiveness::Unanswered => {
-                    self.handle_unanswered_probe(now, &refusal, answer.map(|(_, reply)| reply))
+                    let answer = answer.map(|(_, reply)| reply);
+                    self.handle_unanswered_probe(now, (words, refusal, probe), answer)
                 }
             },
         }
@@ -271,10 +301,7 @@ impl Retry {
         if !harmless {
             return self.finish(failed);
         }
-        match rate_limit_wait(&failed) {
-            Some(wait) => self.wait(now, wait, failed),
-            None => self.resend(now, failed),
-        }
+        self.resend(now, failed)
     }
 
     /// Takes note that the annotations are as new as can be had.
@@ -314,16 +341,16 @@ impl Retry {
     fn handle_fault(&mut self, now: Instant, fault: Fault) -> Step {
         let harmless = self.request.harmless == Some(true);
         match fault.cause {
-            // The server is busy and says for how long. A probe tells whether a rate limit or the
+            // The server is busy. If it says for how long, a probe tells whether a rate limit or the
             // tool said so.
-            Cause::Status { code: 429, retry_after } if harmless || retry_after.is_some() => {
+            Cause::Status { code: 429, retry_after } => {
                 let wait = retry_after.unwrap_or_else(|| self.backoff());
+                self.not_before = Some(add_clamped(now, wait));
                 if wait > self.request.max_retry_after || add_clamped(now, wait) >= self.deadline() {
                     return self.finish(FinalFailure::Fault(fault));
                 }
-                if harmless {
-                    self.execution = Execution::Unknown;
-                    return self.wait(now, wait, FinalFailure::Fault(fault));
+                if harmless || retry_after.is_none() {
+                    return self.repeat_if_harmless(now, FinalFailure::Fault(fault));
                 }
                 self.probe(LossWording::None, Reply::Fault(fault), AfterProbe::Wait(wait))
             }
@@ -348,8 +375,8 @@ impl Retry {
             Some(false) => self.finish(failed),
             Some(true) => {
                 self.execution = Execution::Unknown;
-                let backoff = self.backoff();
-                self.wait(now, backoff, failed)
+                let wait = self.backoff().max(self.asked_wait(now));
+                self.wait(now, wait, failed)
             }
             None => {
                 self.execution = Execution::Unknown;
@@ -361,9 +388,23 @@ impl Retry {
 
     /// Handles a refusal whose probe got no answer. Nothing is proved, and nothing is discarded but
     /// a link that does not answer.
-    fn handle_unanswered_probe(&mut self, now: Instant, refusal: &Reply, answer: Option<Reply>) -> Step {
-        let shown = mark_unknown(failure_from_reply(refusal));
+    fn handle_unanswered_probe(
+        &mut self,
+        now: Instant,
+        (words, refusal, probe): (LossWording, Reply, Probe),
+        answer: Option<Reply>,
+    ) -> Step {
+        let shown = mark_unknown(failure_from_reply(&refusal));
         match answer {
+            // The connection may have been cut by whatever lost the session. Over HTTP the session can
+            // be asked again on another one.
+            Some(Reply::Fault(fault))
+                if fault.cause == Cause::Cut && self.link.http && !self.repeated_probe =>
+            {
+                self.repeated_probe = true;
+                self.state = State::ExpectProbe { words, refusal, probe, after: AfterProbe::Reconnect };
+                Step::Probe(probe)
+            }
             Some(Reply::Fault(fault)) if matches!(fault.cause, Cause::Timeout(_)) => {
                 let note = "the server answers nothing, not even a probe";
                 self.lose_link(Fault::new(Cause::Cut).with_note(note), shown)
@@ -375,6 +416,7 @@ impl Retry {
     }
 
     fn probe(&mut self, words: LossWording, refusal: Reply, after: AfterProbe) -> Step {
+        self.repeated_probe = false;
         let probe = evidence::first_probe(words, self.link.list_method);
         self.state = State::ExpectProbe { words, refusal, probe, after };
         Step::Probe(probe)
@@ -451,11 +493,15 @@ impl Retry {
 
     // === going on ===
 
-    /// Sends the request again: at once the first time, then with backoff.
+    /// Sends the request again: at once the first time unless the server asked for a wait, then with
+    /// backoff.
     fn resend(&mut self, now: Instant, failed: FinalFailure) -> Step {
+        let mut wait = self.asked_wait(now);
         if self.resends > 0 && failed != FinalFailure::NotSent {
-            let backoff = self.backoff();
-            return self.wait(now, backoff, failed);
+            wait = wait.max(self.backoff());
+        }
+        if !wait.is_zero() {
+            return self.wait(now, wait, failed);
         }
         if now >= self.deadline() {
             return self.finish(failed);
@@ -475,8 +521,15 @@ impl Retry {
 
     fn send(&mut self, now: Instant) -> Step {
         self.last_sent = now;
+        self.was_heard_of = false;
         self.state = State::ExpectReply;
         Step::Send
+    }
+
+    /// The wait that is left of what the server asked for. A caller is not made to wait for an hour.
+    fn asked_wait(&self, now: Instant) -> Duration {
+        let left = self.not_before.map(|at| at.saturating_duration_since(now));
+        left.unwrap_or_default().min(self.request.max_retry_after)
     }
 
     fn backoff(&self) -> Duration {
@@ -500,6 +553,11 @@ impl Retry {
         })
     }
 
+    /// What is known of a request that the server refused in front of its tools.
+    fn execution_if_refused(&self) -> Execution {
+        if self.was_heard_of { Execution::Unknown } else { Execution::NotExecuted }
+    }
+
     fn take_state(&mut self) -> State {
         std::mem::replace(&mut self.state, State::Finished)
     }
@@ -519,57 +577,8 @@ impl Retry {
             && *self.request.method == *method::TOOLS_CALL
             && self.link.http
             && self.link.modern
+            && !self.was_heard_of
             && !self.refetched_annotations
-    }
-}
-
-/// The failure that a reply is to the caller, if nothing more is learned.
-pub fn failure_from_reply(reply: &Reply) -> FinalFailure {
-    match reply {
-        Reply::Error { error, .. } => FinalFailure::ServerError(error.clone()),
-        Reply::Fault(fault) => FinalFailure::Fault(fault.clone()),
-        Reply::Result(_) | Reply::Accepted | Reply::Silence => {
-            FinalFailure::Fault(Fault::protocol(Misbehavior::NoAnswer))
-        }
-    }
-}
-
-/// The wait that a rate limit asked for.
-fn rate_limit_wait(failed: &FinalFailure) -> Option<Duration> {
-    match failed {
-        FinalFailure::Fault(Fault { cause: Cause::Status { code: 429, retry_after }, .. }) => *retry_after,
-        _ => None,
-    }
-}
-
-/// Marks a refusal as `Unknown`: one that leaves its reason open may come after the work.
-fn mark_unknown(outcome: FinalFailure) -> FinalFailure {
-    match outcome {
-        FinalFailure::Fault(fault) => FinalFailure::Fault(Fault { execution: Execution::Unknown, ..fault }),
-        other => other,
-    }
-}
-
-/// Marks a refusal as `NotExecuted`: the server refuses everything in the same way.
-fn mark_not_executed(outcome: FinalFailure) -> FinalFailure {
-    match outcome {
-        FinalFailure::Fault(fault) => FinalFailure::Fault(fault.not_executed()),
-        other => other,
-    }
-}
-
-/// The fault that reports a failure as a session loss, with the server's text as evidence.
-pub fn session_loss_fault(failed: &FinalFailure) -> Fault {
-    let lost = Fault::before_sending(Cause::SessionLost);
-    match failed {
-        // The challenge is kept, since it says how to log in.
-        FinalFailure::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => fault.clone(),
-        FinalFailure::Fault(fault) => {
-            let words = fault.evidence.body.as_deref().unwrap_or_default();
-            lost.with_note(fault.cause.to_string()).with_body(words.as_bytes())
-        }
-        FinalFailure::ServerError(error) => lost.with_body(error.message.as_bytes()),
-        FinalFailure::NotSent => lost,
     }
 }
 

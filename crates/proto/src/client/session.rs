@@ -109,7 +109,11 @@ struct Outage {
 
 impl Session {
     /// Creates an idle session. Nothing happens before [`Command::Connect`].
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(mut settings: Settings) -> Self {
+        // A caller's `Duration::MAX` must not overflow.
+        for limit in [&mut settings.connect_timeout, &mut settings.probe_timeout] {
+            *limit = (*limit).min(MAX_TIMEOUT);
+        }
         Self {
             phase: Phase::Idle,
             attempt: Attempt::default(),
@@ -567,6 +571,8 @@ fn has_retry_after(fault: &Fault) -> bool {
 /// How long into an outage an old session is probed again while a proxy answers for the server.
 const RESUME_RETRY_WINDOW: Duration = Duration::from_secs(5);
 
+/// Maximum of the timeouts of an attempt, a year.
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400 * 365);
 /// Upper bound of the `Retry-After` that a waiting caller has to respect.
 const MAX_RETRY_AFTER_ON_DEMAND: Duration = Duration::from_secs(30);
 

@@ -54,6 +54,14 @@ enum SendEvidence {
     Refused { refusal: Refusal, believed: bool, probes: Vec<(Probe, ProbeFinding)> },
 }
 
+/// One sending of a request.
+#[derive(Debug)]
+struct Sending {
+    evidence: SendEvidence,
+    /// Whether the server sent a message about the request after that.
+    was_heard_of: bool,
+}
+
 /// The refusal of a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -94,7 +102,7 @@ enum Conclusion {
 
 #[derive(Debug)]
 pub(crate) struct Oracle {
-    sendings: Vec<SendEvidence>,
+    sendings: Vec<Sending>,
     /// Whether the client knows the request as harmless. `None`: it has not asked yet.
     known_harmless: Option<bool>,
     /// Whether a 404 was believed.
@@ -116,12 +124,19 @@ impl Oracle {
             let allowed = match last.conclusion() {
                 Conclusion::NotExecuted => true,
                 Conclusion::Nothing | Conclusion::NeedsProbe => self.known_harmless == Some(true),
-                Conclusion::Answer => self.known_harmless == Some(true) && last.is_outage(),
+                Conclusion::Answer => {
+                    self.known_harmless == Some(true) && (last.is_outage() || last.is_busy())
+                }
             };
             assert!(allowed, "sent again without proof: {self:?}");
         }
-        self.sendings.push(SendEvidence::Opaque);
+        self.sendings.push(Sending { evidence: SendEvidence::Opaque, was_heard_of: false });
         self.no_link = false;
+    }
+
+    /// Records that the server sent a message about the request.
+    pub(crate) fn record_message(&mut self) {
+        self.sendings.last_mut().expect("it was sent").was_heard_of = true;
     }
 
     /// Records that the link or the time ended before a reply.
@@ -145,7 +160,11 @@ impl Oracle {
 
     /// Records the reply to a probe after the last sending, and its author.
     pub(crate) fn record_probe(&mut self, probe: Probe, by: Author, reply: &Reply) {
-        let Some(SendEvidence::Refused { refusal, probes, .. }) = self.sendings.last_mut() else { return };
+        let Some(Sending { evidence: SendEvidence::Refused { refusal, probes, .. }, .. }) =
+            self.sendings.last_mut()
+        else {
+            return;
+        };
         let repeats =
             matches!(by, Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere);
         let finding = match reply {
@@ -171,7 +190,7 @@ impl Oracle {
     }
 
     fn set_last(&mut self, what: SendEvidence) {
-        *self.sendings.last_mut().expect("it was sent") = what;
+        self.sendings.last_mut().expect("it was sent").evidence = what;
     }
 
     fn expected_label(&self) -> Execution {
@@ -179,6 +198,44 @@ impl Oracle {
             Execution::NotExecuted
         } else {
             Execution::Unknown
+        }
+    }
+}
+
+impl Sending {
+    /// What was said of the request before a refusal outweighs the refusal.
+    fn conclusion(&self) -> Conclusion {
+        match self.evidence.conclusion() {
+            Conclusion::NotExecuted if self.was_heard_of => match self.author() {
+                Author::HeaderCheck => Conclusion::Answer,
+                _ => Conclusion::Nothing,
+            },
+            conclusion => conclusion,
+        }
+    }
+
+    /// Whether the refusal may be that of a proxy, although the session is alive.
+    fn is_outage(&self) -> bool {
+        matches!(self.reply(), Some(Reply::Fault(fault)) if fault.is_outage())
+    }
+
+    /// Whether it was refused for a rate limit.
+    fn is_busy(&self) -> bool {
+        self.author() == Author::Limit
+    }
+
+    fn author(&self) -> Author {
+        match &self.evidence {
+            SendEvidence::Refused { refusal, .. } => refusal.author,
+            SendEvidence::Opaque | SendEvidence::Unwritten => Author::Server,
+        }
+    }
+
+    /// The error with which the server answered.
+    fn reply(&self) -> Option<&Reply> {
+        match &self.evidence {
+            SendEvidence::Refused { refusal, .. } => Some(&refusal.reply),
+            SendEvidence::Opaque | SendEvidence::Unwritten => None,
         }
     }
 }
@@ -211,26 +268,6 @@ impl SendEvidence {
                 Author::VagueSessionCheck => Conclusion::Nothing,
                 _ => Conclusion::NeedsProbe,
             },
-        }
-    }
-
-    /// Whether the refusal may be that of a proxy, although the session is alive.
-    fn is_outage(&self) -> bool {
-        matches!(self, Self::Refused { refusal: Refusal { reply: Reply::Fault(fault), .. }, .. } if fault.is_outage())
-    }
-
-    fn author(&self) -> Author {
-        match self {
-            Self::Refused { refusal, .. } => refusal.author,
-            Self::Opaque | Self::Unwritten => Author::Server,
-        }
-    }
-
-    /// The error with which the server answered.
-    fn reply(&self) -> Option<&Reply> {
-        match self {
-            Self::Refused { refusal, .. } => Some(&refusal.reply),
-            Self::Opaque | Self::Unwritten => None,
         }
     }
 }
@@ -290,7 +327,7 @@ impl Caller {
             }
             _ => {}
         }
-        let limit = match last {
+        let limit = match &last.evidence {
             SendEvidence::Refused { refusal, .. } if refusal.author == Author::Limit => Some(refusal),
             _ => None,
         };
@@ -303,7 +340,9 @@ impl Caller {
                 Author::HeaderCheck => self.oracle.refetched,
                 _ => pinned,
             },
-            (Conclusion::Answer, _) => !(harmless && last.is_outage()),
+            (Conclusion::Answer, _) => !(harmless && (last.is_outage() || last.is_busy())),
+            // Credentials are not asked for by the caller of a request that was begun.
+            (Conclusion::Nothing, _) if last.author() == Author::Authentication => true,
             (Conclusion::Nothing, _) => !harmless || pinned,
             (Conclusion::NeedsProbe, _) => false,
         }

@@ -14,7 +14,7 @@ use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Revision;
 use fastrand::Rng;
 
-use crate::caller::{Caller, PendingCall};
+use crate::caller::{Caller, PendingCall, PendingKind};
 use crate::driver::Link;
 use crate::exchange::Exchange;
 use crate::invariants::InvariantChecker;
@@ -314,7 +314,13 @@ impl World {
             SimEvent::Calls(many) => (0..many).for_each(|_| self.begin_call()),
             SimEvent::LaterPage(list) => self.request_later_page(list),
             SimEvent::Progress(id) => {
-                self.calls.record_activity(self.now, id);
+                if let Some(&mut PendingCall { caller, kind: PendingKind::Call, .. }) =
+                    self.calls.record_activity(self.now, id)
+                {
+                    self.tally.note("call: a message about it");
+                    self.callers[caller].retry.record_message();
+                    self.callers[caller].oracle.record_message();
+                }
             }
             SimEvent::Leave(caller) => self.leave_call(caller),
             SimEvent::StopWaiting(caller) => self.stop_waiting(caller),

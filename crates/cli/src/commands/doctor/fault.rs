@@ -57,6 +57,9 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
         Cause::Timeout(Limit::Connect) => by(Blame::Server)
             .fix("the server accepts connections and does not answer: allow more time, or ask who runs it")
             .run(more_time_command(subject)),
+        Cause::Timeout(Limit::Total) if fault.evidence.note.is_some() => by(Blame::Server)
+            .fix("its pages are slow, or there is no last one: ask who runs the server, or see its log")
+            .run(subject.log_command()),
         Cause::Timeout(_) => by(Blame::Server)
             .fix("the server does not answer: ask who runs it, or see its log")
             .run(subject.log_command()),

@@ -302,6 +302,29 @@ async fn list_whose_cursor_repeats_is_named() {
     ");
 }
 
+/// Page after page comes, each with another cursor, until the time for the list is over.
+#[tokio::test]
+async fn list_without_a_last_page_is_named() {
+    let script = testkit::server().legacy().filler_tools(20, 10).page_size(5).cursors(Cursors::Endless);
+    let server = script.run().await;
+    server.arm(Fault::delay(Duration::from_millis(50)).on("tools/list").always());
+    let context = Context::new();
+    context.user_config(&format!(
+        "[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{}'\nmax_timeout = '3s'\n",
+        server.url()
+    ));
+    let shown = Examined::of(&context, &["docs"]).verdict();
+    let (before, after) = shown.split_once("page ").unwrap_or_else(|| panic!("{shown}"));
+    let (pages, after) = after.split_once(' ').unwrap();
+    assert!(pages.parse::<usize>().unwrap() > 0, "{shown}");
+    verdict!(format!("{before}page N {after}"), @"
+    exit 5
+    requests failed, server: the call took longer than its limit: page N of the list was not its last
+      its pages are slow, or there is no last one: ask who runs the server, or see its log
+      $ bowline info docs -vv
+    ");
+}
+
 #[tokio::test]
 async fn server_without_sessions_is_no_fault() {
     verdict!(verdict_of_script(Script::sessionless).await, @"exit 0");

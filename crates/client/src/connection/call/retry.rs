@@ -26,6 +26,8 @@ pub(crate) struct FirstFailure {
     pub(crate) generation: u64,
     /// The time in which the server had a person prompted during this sending.
     pub(crate) prompt_time: Duration,
+    /// Whether the server sent a message about the request before this sending failed.
+    pub(crate) was_heard_of: bool,
     pub(crate) failure: Failure,
 }
 
@@ -37,7 +39,7 @@ impl Connection {
         ask: CallRequest<'_>,
         first: FirstFailure,
     ) -> Result<(Arc<LiveLink>, Json), Failure> {
-        let FirstFailure { started: begun, mut generation, prompt_time, failure } = first;
+        let FirstFailure { started: begun, mut generation, prompt_time, was_heard_of, failure } = first;
         let request = retry::RequestFacts {
             method: ask.method.into(),
             harmless: self.lists.is_harmless(ask.method, ask.params),
@@ -47,8 +49,10 @@ impl Connection {
         };
         let mut retry = Retry::new(request, begun, self.server.limits(ask.options));
         retry.exclude_pause(prompt_time);
+        if was_heard_of {
+            retry.record_message();
+        }
         let mut live = Arc::clone(live);
-        let mut has_new_link = false;
         let mut step =
             retry.handle_failure(clock::now(), live.facts(&self.login), into_retry_failure(failure)?);
         loop {
@@ -58,10 +62,6 @@ impl Connection {
             step = match step {
                 Step::Finish(outcome) => return Err(outcome.into()),
                 Step::Send => {
-                    // A link that the request does not go on over recovers others, and not this one.
-                    if std::mem::take(&mut has_new_link) {
-                        ask.meter.count_recovery();
-                    }
                     let limits = retry.limits(clock::now());
                     let (idle, total) = (Some(limits.idle), Some(limits.total));
                     let options = CallOptions { idle, total, ..ask.options.clone() };
@@ -77,6 +77,9 @@ impl Connection {
                         }
                         Err(failure) => {
                             retry.exclude_pause(ask.meter.prompt_time().saturating_sub(prompted));
+                            if ask.meter.take_was_heard_of() {
+                                retry.record_message();
+                            }
                             let facts = live.facts(&self.login);
                             retry.handle_failure(clock::now(), facts, into_retry_failure(failure)?)
                         }
@@ -90,7 +93,7 @@ impl Connection {
                 }
                 Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask).await {
                     Ok(next) => {
-                        has_new_link = true;
+                        ask.meter.record_new_link();
                         live = next;
                         retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
                     }

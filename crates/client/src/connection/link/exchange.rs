@@ -142,6 +142,7 @@ impl Exchange<'_> {
                 Err(fault) => return Reply::Fault(fault),
             };
             resume.record_open(clock::now());
+            self.connection.engine.record_message(self.id);
         }
     }
 
@@ -202,6 +203,9 @@ impl Exchange<'_> {
             if self.is_reply(&parsed, malformed_owner) {
                 found = Some(into_reply(parsed));
             } else {
+                if matches!(parsed, Ok(Message::Notification { .. } | Message::Request { .. })) {
+                    self.connection.engine.record_message(self.id);
+                }
                 self.connection.handle_message(self.wire, Some(self.id), parsed);
             }
         });

@@ -99,20 +99,23 @@ impl Connection {
         let mut bytes = 0;
         // The total timeout covers the whole list, however many pages it has.
         let (begun, total) = (clock::now(), self.server.limits(options).total);
-        for _ in 0..MAX_PAGES {
+        for pages in 0..MAX_PAGES {
             let later = params.is_some();
             let left = total.saturating_sub(clock::elapsed(begun));
             if left.is_zero() {
-                return Err((
-                    self.server.fault_error(method, Fault::new(Cause::Timeout(Limit::Total))),
-                    false,
-                ));
+                return Err((self.out_of_time(method, pages), false));
             }
             let pinned = later && live.peer.era() == Era::Legacy;
             let pinned = CallOptions { pinned, total: Some(left), ..options.clone() };
             let meter = &CallMeter::start();
             let ask = CallRequest { method, params: params.as_ref(), options: &pinned, meter };
-            let result = self.request_cached(live, ask).await.map_err(|error| (error, later))?;
+            let result = match self.request_cached(live, ask).await {
+                Ok(result) => result,
+                Err(error) if later && is_out_of_time(&error) => {
+                    return Err((self.out_of_time(method, pages), false));
+                }
+                Err(error) => return Err((error, later)),
+            };
             let page = self
                 .server
                 .decode_result(method, &result, Page::<T>::decode(&result))
@@ -137,6 +140,18 @@ impl Connection {
             .with_note("a cursor came twice, or there was too much of it");
         Err((self.server.fault_error(method, fault), true))
     }
+
+    /// The failure of a list that did not end in its time. A server that sent page after page did
+    /// answer, so the error says how many pages came.
+    fn out_of_time(&self, method: &str, pages: usize) -> crate::Error {
+        let fault = Fault::new(Cause::Timeout(Limit::Total));
+        self.server.fault_error(method, fault.with_note(format!("page {pages} of the list was not its last")))
+    }
+}
+
+/// Reports whether a request ended because the time of its whole list was over.
+fn is_out_of_time(error: &crate::Error) -> bool {
+    error.fault().is_some_and(|fault| fault.cause == Cause::Timeout(Limit::Total))
 }
 
 /// Maximum number of pages, elements and bytes of one list.

@@ -13,6 +13,9 @@
 //! | refused, and the probe is refused differently, or not answered | nothing: `unknown` |
 //! | anything else, whatever it says | nothing: `unknown` |
 //!
+//! Whatever the reply, nothing proves that a request was not executed if the server sent a message
+//! about it before: progress, a question on its stream, or the stream itself when it was resumed.
+//!
 //! The transport knows the first two rows and sets the outcome of its faults by them; `retry`
 //! decides by the rest. A proxy answers the same whatever happened behind it, and a server whose
 //! every handler fails says the same of each. So 502, 504 and 52x prove nothing, and other 5xx only

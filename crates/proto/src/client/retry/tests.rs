@@ -1,5 +1,6 @@
 //! Tests of the retry decision, step by step, with the exact failure and outcome.
 
+mod busy;
 mod credentials;
 mod evidence;
 mod time;

@@ -1,6 +1,8 @@
 //! Tests of the rule of evidence: what proves that a request was not executed.
 
+use super::busy::busy;
 use super::*;
+use crate::fault::Misbehavior;
 
 const SESSION_LOST: (Cause, Execution) = (Cause::SessionLost, Execution::NotExecuted);
 const UNKNOWN_LOSS: (Cause, Execution) = (Cause::SessionLost, Execution::Unknown);
@@ -258,13 +260,103 @@ fn a_probe_that_is_not_answered_proves_nothing() {
     let silence = Reply::Fault(Fault::new(Cause::Timeout(crate::fault::Limit::Idle)));
     for answer in [cut_reply(), refused_reply(), silence, text_reply(502, "Bad Gateway")] {
         let mut play = Scenario::new();
+        // A probe that was cut is sent once more.
+        let is_cut = answer == cut_reply();
         play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        if is_cut {
+            assert_eq!(play.answer_probe(PING, answer.clone()), Step::Probe(PING));
+        }
         assert_server_error(&play.answer_probe(PING, answer.clone()), "No valid session ID provided");
         assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))), "{answer:?}");
         let mut play = Scenario::with_harmless(Some(true));
         play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        if is_cut {
+            assert_eq!(play.answer_probe(PING, answer.clone()), Step::Probe(PING));
+        }
         assert_eq!(play.answer_probe(PING, answer), Step::Reconnect);
         assert_eq!(play.reconnect(), Step::Send);
+    }
+}
+
+/// The connection that a probe was sent over may be cut by what lost the session. Over HTTP another one
+/// proves the loss, so the call is saved.
+#[test]
+fn probe_that_was_cut_is_sent_once_more_over_http() {
+    let gate = || error_reply(400, -32000, "No valid session ID provided");
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(gate()), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, cut_reply()), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, gate()), Step::Reconnect);
+    assert_eq!(lost(&mut play), SESSION_LOST);
+    assert_eq!(play.reconnect(), Step::Send);
+    // Each refusal has its own second probe.
+    assert_eq!(play.fail(gate()), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, cut_reply()), Step::Probe(PING));
+    // A list that was cut is asked for again as a list.
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(gate()), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+    assert_eq!(play.answer_probe(LIST, cut_reply()), Step::Probe(LIST));
+    assert_eq!(play.answer_probe(LIST, gate()), Step::Reconnect);
+    // On a pipe there is no other connection.
+    let mut play = Scenario::new();
+    play.link.http = false;
+    assert_eq!(play.fail(gate()), Step::Probe(PING));
+    assert_server_error(&play.answer_probe(PING, cut_reply()), "No valid session ID provided");
+}
+
+/// A server that sent a message about a request has let it pass its gate, whatever it says later: no
+/// refusal proves that the request was not executed.
+#[test]
+fn refusal_after_a_message_about_the_request_proves_nothing() {
+    let gate = || error_reply(200, -32000, "Session not found");
+    let heard = |harmless| {
+        let mut play = Scenario::with_harmless(harmless);
+        play.retry.record_message();
+        play
+    };
+    let mut play = heard(Some(false));
+    assert_eq!(play.fail(gate()), Step::Probe(PING));
+    assert_eq!(final_fault(&play.answer_probe(PING, gate())), UNKNOWN_LOSS);
+    assert_eq!(lost(&mut play), UNKNOWN_LOSS);
+    // A 404 as well.
+    let mut play = heard(Some(false));
+    assert_eq!(final_fault(&play.fail(text_reply(404, "Session not found"))), UNKNOWN_LOSS);
+    assert_eq!(lost(&mut play), UNKNOWN_LOSS);
+    // And what the transport takes for proof.
+    let mut play = heard(Some(false));
+    assert_eq!(final_fault(&play.fail(refused_reply())), (Cause::Refused, Execution::Unknown));
+    let mut play = heard(Some(false));
+    let login = Cause::LoginRequired { code: 401, challenge: Vec::new() };
+    let step = play.fail(Reply::Fault(Fault::before_sending(login.clone())));
+    assert_eq!(final_fault(&step), (login, Execution::Unknown));
+    // And a rate limit.
+    let mut play = heard(Some(false));
+    assert_eq!(play.fail(busy(2)), Step::Probe(PING));
+    assert_eq!(final_fault(&play.answer_probe(PING, busy(2))).1, Execution::Unknown);
+    // And headers that a modern server says are stale.
+    let mut play = heard(Some(false));
+    play.link = LinkFacts { modern: true, session: false, ..LINK };
+    assert_server_error(
+        &play.fail(error_reply(400, code::HEADER_MISMATCH, "headers disagree")),
+        "headers disagree",
+    );
+    // A harmless request needs a session and no proof.
+    for harmless in [Some(true), None] {
+        let mut play = heard(harmless);
+        assert_eq!(play.fail(gate()), Step::Probe(PING));
+        assert_eq!(play.answer_probe(PING, gate()), Step::Reconnect);
+        let mut step = play.reconnect();
+        if harmless.is_none() {
+            assert_eq!(step, Step::CheckHarmless);
+            step = play.retry.handle_harmless(play.now, true);
+        }
+        assert_eq!(step, Step::Send);
+        // The message was about the first sending. What that did is not known for ever.
+        assert_eq!(play.fail(gate()), Step::Probe(PING));
+        assert_eq!(play.answer_probe(PING, gate()), Step::Reconnect);
+        play.now = play.retry.deadline();
+        assert_eq!(final_fault(&play.retry.handle_timeout(play.now)), UNKNOWN_LOSS);
     }
 }
 
@@ -339,98 +431,6 @@ fn a_lost_link_is_proof_only_where_nothing_left() {
     play.link = LinkFacts { list_method: None, ..LinkFacts::default() };
     final_fault(&play.fail(cut_reply()));
     assert_eq!(play.retry.poll_report(), None);
-}
-
-fn busy(seconds: u64) -> Reply {
-    let retry_after = Some(Duration::from_secs(seconds));
-    Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).with_body(b"slow down"))
-}
-
-/// A rate limit refuses the probe too. A tool that was limited elsewhere has run.
-#[test]
-fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
-    let mut play = Scenario::new();
-    assert_eq!(play.fail(busy(2)), Step::Probe(PING));
-    let until = play.now + Duration::from_secs(2);
-    assert_eq!(play.answer_probe(PING, busy(2)), Step::Wait(until));
-    play.now = until;
-    assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
-    let mut play = Scenario::new();
-    play.fail(busy(2));
-    assert_eq!(final_fault(&play.answer_probe(PING, result())).1, Execution::Unknown);
-    // Longer than the request may wait.
-    let mut play = Scenario::new();
-    assert_eq!(final_fault(&play.fail(busy(11))).1, Execution::Unknown);
-    let mut play = Scenario::with_harmless(Some(true));
-    assert_eq!(play.fail(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
-}
-
-/// If the probe proves nothing, a tool that turns out to be harmless waits for as long as it was told.
-#[test]
-fn busy_server_is_waited_for_once_a_tool_is_known_as_harmless() {
-    let unknown =
-        (Cause::Status { code: 429, retry_after: Some(Duration::from_secs(2)) }, Execution::Unknown);
-    for answer in [cut_reply(), text_reply(404, "Session not found")] {
-        let play_until_asked = || {
-            let mut play = Scenario::with_harmless(None);
-            assert_eq!(play.fail(busy(2)), Step::Probe(PING));
-            assert_eq!(play.answer_probe(PING, answer.clone()), Step::CheckHarmless);
-            play
-        };
-        let mut play = play_until_asked();
-        let until = play.now + Duration::from_secs(2);
-        assert_eq!(play.retry.handle_harmless(play.now, true), Step::Wait(until));
-        play.now = until;
-        assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
-        let mut play = play_until_asked();
-        assert_eq!(final_fault(&play.retry.handle_harmless(play.now, false)), unknown);
-    }
-    // A session that answers the probe makes it the answer of the tool.
-    let mut play = Scenario::with_harmless(None);
-    play.fail(busy(2));
-    assert_eq!(final_fault(&play.answer_probe(PING, result())), unknown);
-    let mut play = Scenario::new();
-    play.fail(busy(2));
-    assert_eq!(final_fault(&play.answer_probe(PING, cut_reply())), unknown);
-}
-
-/// A 429 without `Retry-After` is waited for by harmless requests only.
-#[test]
-fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
-    let unknown = (Cause::Status { code: 429, retry_after: None }, Execution::Unknown);
-    for harmless in [Some(false), None] {
-        assert_eq!(
-            final_fault(&Scenario::with_harmless(harmless).fail(text_reply(429, "slow down"))),
-            unknown,
-            "{harmless:?}"
-        );
-    }
-    let mut play = Scenario::with_harmless(Some(true));
-    assert_eq!(play.fail(text_reply(429, "slow down")), Step::Wait(play.now + Duration::from_millis(50)));
-}
-
-/// A busy server is waited for within the request's `max_retry_after` and the call's deadline.
-#[test]
-fn busy_server_is_waited_for_within_patience_and_deadline() {
-    let second = Duration::from_secs(1);
-    let tick = Duration::from_millis(1);
-    let busy = |wait| {
-        let cause = Cause::Status { code: 429, retry_after: Some(wait) };
-        (Reply::Fault(Fault::new(cause.clone())), (cause, Execution::Unknown))
-    };
-    for (patience, longest) in [(5 * second, 5 * second), (10 * second, 7_999 * tick)] {
-        let start = |harmless| {
-            let mut play = Scenario::with_harmless(harmless);
-            play.retry.request.max_retry_after = patience;
-            play
-        };
-        assert_eq!(start(Some(false)).fail(busy(longest).0), Step::Probe(PING));
-        let mut play = start(Some(true));
-        assert_eq!(play.fail(busy(longest).0), Step::Wait(play.now + longest));
-        let (reply, end) = busy(longest + tick);
-        assert_eq!(final_fault(&start(Some(false)).fail(reply.clone())), end);
-        assert_eq!(final_fault(&start(Some(true)).fail(reply)), end);
-    }
 }
 
 /// Once the request may have been executed, its outcome stays unknown.
