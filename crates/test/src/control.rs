@@ -51,10 +51,10 @@ impl FakeControl {
         );
     }
 
-    /// Forgets all sessions: their next request is answered with 404. A server without sessions, in
-    /// the modern era or over byte streams, has none to forget.
+    /// Forgets all sessions and what was subscribed to in them: their next request is answered with
+    /// 404. A server in the modern era or over byte streams has none to forget, and nothing changes.
     pub fn lose_session(&self) {
-        self.engine.state.lock().sessions.clear();
+        self.engine.lose_sessions();
     }
 
     /// Cuts the connection when the next request has arrived; the tool does not run. Over byte
@@ -68,7 +68,8 @@ impl FakeControl {
         self.engine.state.lock().faults.delay = Some(delay);
     }
 
-    /// Changes the text of a resource, and notifies the clients that subscribed to it.
+    /// Changes the text of a resource, and notifies the clients that are subscribed to it. A client
+    /// that subscribed in a session and does not listen yet is notified as soon as it does.
     ///
     /// # Panics
     /// If there is no such resource.

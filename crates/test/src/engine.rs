@@ -1,18 +1,27 @@
 //! How the fake server answers a message, on any transport.
 
+mod parked_calls;
+mod sessions;
+
 use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use self::parked_calls::ParkedCall;
+pub(crate) use self::sessions::STREAM_SESSION;
+use self::sessions::Session;
 use crate::control::ReceivedMessage;
 use crate::fake_server::{FakeEra, FakeServer, FakeTool};
-use crate::listeners::{Change, Listeners, Notifications, SUBSCRIPTION_KEY};
+use crate::listeners::{Audience, Change, Listeners, Notifications, SUBSCRIPTION_KEY};
 use crate::request_outcome::{
-    INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RequestOutcome, UNSUPPORTED_VERSION, notification,
-    request,
+    INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RequestOutcome,
+    UNSUPPORTED_VERSION, notification, request,
 };
 use crate::running_call::{CallEvent, RunningCall};
 use crate::tool::ToolError;
@@ -27,12 +36,10 @@ pub(crate) struct EngineState {
     pub(crate) received: Vec<ReceivedMessage>,
     /// Name and arguments of each call that ran a tool.
     pub(crate) calls: Vec<(String, Value)>,
-    /// The client's capabilities in each legacy session. Over byte streams there is one, named "".
-    pub(crate) sessions: HashMap<String, Value>,
     pub(crate) faults: ArmedFaults,
     pub(crate) listeners: Listeners,
-    /// Resources whose updates a legacy client wants.
-    subscribed: HashSet<String>,
+    /// The open legacy sessions by id; over byte streams only [`STREAM_SESSION`].
+    sessions: HashMap<String, Session>,
     /// The texts of resources that were updated.
     updated_texts: HashMap<String, String>,
     removed_tools: HashSet<String>,
@@ -40,6 +47,8 @@ pub(crate) struct EngineState {
     questions: HashMap<u64, QuestionReply>,
     /// Modern calls that wait for input, by `requestState`.
     parked: HashMap<String, ParkedCall>,
+    /// Whether the server has ended for good. Then no call is parked any more.
+    has_ended: bool,
     last_number: u64,
 }
 
@@ -53,11 +62,6 @@ pub(crate) struct ArmedFaults {
 
 type QuestionReply = oneshot::Sender<Result<Value, ToolError>>;
 
-struct ParkedCall {
-    call: RunningCall,
-    reply: QuestionReply,
-}
-
 /// How a request is answered.
 pub(crate) enum Response {
     /// At once.
@@ -70,6 +74,7 @@ pub(crate) enum Response {
 
 pub(crate) struct CallInProgress {
     call: RunningCall,
+    request_id: Value,
     /// The client's capabilities.
     capabilities: Value,
 }
@@ -84,7 +89,7 @@ impl Engine {
         let mut state = self.state.lock();
         let Some(method) = message["method"].as_str() else { return ArmedFaults::default() };
         state.received.push(ReceivedMessage { method: method.to_owned(), params: message["params"].clone() });
-        if message["id"].is_null() { ArmedFaults::default() } else { std::mem::take(&mut state.faults) }
+        if message["id"].is_null() { ArmedFaults::default() } else { mem::take(&mut state.faults) }
     }
 
     /// Takes the response to a request of ours.
@@ -99,31 +104,14 @@ impl Engine {
         }
     }
 
-    /// Opens a legacy session and returns the result of `initialize`.
-    pub(crate) fn initialize(&self, session: &str, params: &Value) -> RequestOutcome {
-        if self.script.era == FakeEra::Modern {
-            return self.unsupported_version();
-        }
-        self.state.lock().sessions.insert(session.to_owned(), params["capabilities"].clone());
-        let mut result = json!({
-            "protocolVersion": self.script.era.revision(),
-            "capabilities": self.capabilities(),
-            "serverInfo": self.server_info(),
-        });
-        if let Some(instructions) = &self.script.instructions {
-            result["instructions"] = instructions.as_str().into();
-        }
-        RequestOutcome::Result(result)
-    }
-
-    /// Starts to answer a request other than `initialize`. `client` holds the capabilities of a
-    /// legacy client.
-    pub(crate) fn start(&self, client: Option<&Value>, message: &Value) -> Response {
+    /// Starts to answer a request other than `initialize`. `session` is the id of the legacy session;
+    /// in the modern era it is ignored.
+    pub(crate) fn start(&self, session: &str, message: &Value) -> Response {
         let params = &message["params"];
         let method = message["method"].as_str().unwrap_or_default();
-        let capabilities = match (self.script.era, client) {
-            (FakeEra::Legacy, client) => client.cloned().unwrap_or_default(),
-            (FakeEra::Modern, _) => {
+        let capabilities = match self.script.era {
+            FakeEra::Legacy => self.client_capabilities(session),
+            FakeEra::Modern => {
                 if params["_meta"][VERSION_KEY] != FakeEra::Modern.revision() {
                     return Response::Ready(self.unsupported_version());
                 }
@@ -131,21 +119,21 @@ impl Engine {
             }
         };
         if method == "tools/call" {
-            return self.start_call(params, capabilities);
+            return self.start_call(&message["id"], params, capabilities);
         }
         if method == "subscriptions/listen" && self.script.era == FakeEra::Modern {
             return self.subscribe(&message["id"], &params["notifications"]);
         }
-        Response::Ready(self.complete(self.answer(method, params)))
+        Response::Ready(self.complete(self.answer(session, method, params)))
     }
 
     /// Runs a call to its response. `emit` sends a message that comes before it.
     pub(crate) async fn finish(
-        &self,
+        self: &Arc<Self>,
         running: CallInProgress,
         mut emit: impl FnMut(Value) + Send,
     ) -> RequestOutcome {
-        let CallInProgress { mut call, capabilities } = running;
+        let CallInProgress { mut call, request_id, capabilities } = running;
         loop {
             match call.next().await {
                 CallEvent::Progress(mut params) => {
@@ -161,40 +149,35 @@ impl Engine {
                 CallEvent::Ask { method, params, reply } => match self.script.era {
                     FakeEra::Legacy => {
                         let id = self.next_number();
-                        self.state.lock().questions.insert(id, reply);
+                        let mut state = self.state.lock();
+                        state.questions.retain(|_, reply| !reply.is_closed());
+                        state.questions.insert(id, reply);
+                        drop(state);
                         emit(request(id, &method, params));
                     }
-                    FakeEra::Modern => return self.park(call, &method, &params, reply),
+                    FakeEra::Modern => return self.park(call, request_id, &method, &params, reply),
                 },
                 CallEvent::Done(answer) => return self.complete(answer),
             }
         }
     }
 
-    /// Drops what does not survive a restart.
+    /// Drops what does not survive a restart. Questions stay, so that a tool that waits for an answer
+    /// does not go on before its connection is closed.
     pub(crate) fn clear_live_state(&self) {
         let mut state = self.state.lock();
         state.sessions.clear();
-        state.questions.clear();
-        state.parked.clear();
-        state.subscribed.clear();
         state.listeners.clear();
+        let dropped = mem::take(&mut state.parked);
+        // A tool that is dropped may use the handle of the server.
+        drop(state);
+        drop(dropped);
     }
 
-    /// Changes the text of a resource.
-    pub(crate) fn update_resource(&self, uri: &str, text: String) {
-        assert!(
-            self.script.resources.iter().any(|resource| resource.uri == uri),
-            "there is no resource {uri}"
-        );
-        let mut state = self.state.lock();
-        state.updated_texts.insert(uri.to_owned(), text);
-        let modern = self.script.era == FakeEra::Modern;
-        if modern || state.subscribed.contains(uri) {
-            let (method, flag) = ("notifications/resources/updated", "resourceSubscriptions");
-            // A modern client that subscribed listens; a legacy one may be about to.
-            state.listeners.announce(Change { method, flag, uri: Some(uri.to_owned()) }, !modern);
-        }
+    /// Ends the server for good: drops the calls that wait for input, and lets none wait again.
+    pub(crate) fn end(&self) {
+        self.state.lock().has_ended = true;
+        self.clear_live_state();
     }
 
     /// Removes a tool from the list, or puts it back.
@@ -213,7 +196,7 @@ impl Engine {
             let (method, flag) = ("notifications/tools/list_changed", "toolsListChanged");
             // Before the first message there is nobody who knows the list.
             let keep = !state.received.is_empty();
-            state.listeners.announce(Change { method, flag, uri: None }, keep);
+            state.listeners.announce(Change { method, flag, uri: None, session: None }, keep);
         }
     }
 
@@ -227,7 +210,8 @@ impl Engine {
         let requested = requested.as_object().cloned().unwrap_or_default();
         let filter: Value = requested.into_iter().filter(|(kind, _)| offered(kind)).collect();
         let params = json!({ "_meta": { SUBSCRIPTION_KEY: id }, "notifications": filter });
-        let notifications = self.state.lock().listeners.listen(Some((id.clone(), filter)));
+        let audience = Audience::Subscription { id: id.clone(), filter };
+        let notifications = self.state.lock().listeners.listen(audience);
         Response::Subscription(
             notification("notifications/subscriptions/acknowledged", params),
             notifications,
@@ -240,45 +224,25 @@ impl Engine {
         state.last_number
     }
 
-    fn start_call(&self, params: &Value, capabilities: Value) -> Response {
+    fn start_call(&self, id: &Value, params: &Value, capabilities: Value) -> Response {
         let name = params["name"].as_str().unwrap_or_default();
         let Some(tool) = self.offered_tools().find(|tool| tool.definition["name"] == name) else {
             return Response::Ready(RequestOutcome::error(INVALID_PARAMS, format!("Unknown tool: {name}")));
         };
-        let token = params["_meta"].get("progressToken").cloned();
         let call = if let Some(state) = params["requestState"].as_str() {
-            let Some(call) = self.resume(state, params, token) else {
+            let Some(call) = self.resume(state, params) else {
                 return Response::Ready(RequestOutcome::error(INVALID_PARAMS, "Unknown requestState"));
             };
             call
         } else {
             let arguments = params.get("arguments").cloned().unwrap_or_else(|| Map::new().into());
             self.state.lock().calls.push((name.to_owned(), arguments.clone()));
-            tool.call(arguments, token)
+            tool.call(arguments, params["_meta"].get("progressToken").cloned())
         };
-        Response::Running(CallInProgress { call, capabilities })
+        Response::Running(CallInProgress { call, request_id: id.clone(), capabilities })
     }
 
-    /// Answers a modern call with the request for input that its tool waits for.
-    fn park(&self, call: RunningCall, method: &str, params: &Value, reply: QuestionReply) -> RequestOutcome {
-        let state = format!("call-{}", self.next_number());
-        self.state.lock().parked.insert(state.clone(), ParkedCall { call, reply });
-        let input = json!({ INPUT_KEY: { "method": method, "params": params } });
-        self.complete(RequestOutcome::Result(
-            json!({ "resultType": "input_required", "inputRequests": input, "requestState": state }),
-        ))
-    }
-
-    /// Gives a parked call the input that its retry brings.
-    fn resume(&self, state: &str, params: &Value, token: Option<Value>) -> Option<RunningCall> {
-        let ParkedCall { mut call, reply } = self.state.lock().parked.remove(state)?;
-        // The tool waits for it; if not, it needs it no more.
-        let _ = reply.send(Ok(params["inputResponses"][INPUT_KEY].clone()));
-        call.progress_token = token;
-        Some(call)
-    }
-
-    fn answer(&self, method: &str, params: &Value) -> RequestOutcome {
+    fn answer(&self, session: &str, method: &str, params: &Value) -> RequestOutcome {
         let legacy = self.script.era == FakeEra::Legacy;
         let script = &self.script;
         RequestOutcome::Result(match method {
@@ -311,14 +275,12 @@ impl Engine {
             "resources/templates/list" => json!({ "resourceTemplates": [] }),
             "prompts/get" => return self.expand_prompt(params),
             "resources/read" => return self.read_resource(params),
-            "resources/subscribe" | "resources/unsubscribe" if legacy => {
-                let uri = params["uri"].as_str().unwrap_or_default().to_owned();
-                let subscribed = &mut self.state.lock().subscribed;
-                let _ = if method == "resources/subscribe" {
-                    subscribed.insert(uri)
-                } else {
-                    subscribed.remove(&uri)
-                };
+            "resources/subscribe" if legacy => {
+                self.subscribe_session(session, params["uri"].as_str().unwrap_or_default());
+                json!({})
+            }
+            "resources/unsubscribe" if legacy => {
+                self.unsubscribe_session(session, params["uri"].as_str().unwrap_or_default());
                 json!({})
             }
             _ => return RequestOutcome::error(METHOD_NOT_FOUND, format!("Method not found: {method}")),
@@ -339,7 +301,10 @@ impl Engine {
             return RequestOutcome::error(INVALID_PARAMS, format!("Unknown prompt: {name}"));
         };
         let arguments = params.get("arguments").cloned().unwrap_or_else(|| Map::new().into());
-        let content = json!({ "type": "text", "text": (prompt.expand)(arguments) });
+        let Ok(text) = catch_unwind(AssertUnwindSafe(|| (prompt.expand)(arguments))) else {
+            return RequestOutcome::error(INTERNAL_ERROR, format!("the prompt `{name}` panicked"));
+        };
+        let content = json!({ "type": "text", "text": text });
         RequestOutcome::Result(json!({ "messages": [{ "role": "user", "content": content }] }))
     }
 
@@ -412,5 +377,3 @@ fn is_declared(capabilities: &Value, method: &str) -> bool {
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
-/// The key of the only input that a call waits for at a time.
-const INPUT_KEY: &str = "input";

@@ -84,7 +84,8 @@ impl FakeServer {
     }
 
     /// Adds a tool. `run` is given the arguments, `{}` if there are none, and returns text, JSON, a
-    /// [`ToolReply`](crate::ToolReply) or a `Result` of these.
+    /// [`ToolReply`](crate::ToolReply) or a `Result` of these. A call whose tool panics is answered
+    /// with the code -32603.
     pub fn tool<R: IntoToolReply>(
         self,
         name: &str,
@@ -130,7 +131,13 @@ impl FakeServer {
     }
 
     /// Adds an asynchronous tool. The [`ToolContext`] reports progress and sends requests to the
-    /// client. The future is dropped when the call is canceled.
+    /// client. A call whose tool panics is answered with the code -32603.
+    ///
+    /// The future is dropped when the call is canceled or its connection ends, and when the server is
+    /// restarted or dropped. A modern call that waits for the client's answer has no open request
+    /// meanwhile: the answer comes with a retry of the call, and a client that gives the call up says
+    /// nothing. Then the future is dropped when the byte streams end, when the server is restarted or
+    /// dropped, and otherwise after two hours without a retry.
     pub fn async_tool<F>(
         self,
         name: &str,
@@ -160,7 +167,8 @@ impl FakeServer {
         self
     }
 
-    /// Adds a prompt of one message. `expand` is given the arguments, `{}` if there are none.
+    /// Adds a prompt of one message. `expand` is given the arguments, `{}` if there are none. If it
+    /// panics, the request is answered with the code -32603.
     pub fn prompt<T: Into<String>>(
         mut self,
         name: &str,
@@ -198,6 +206,7 @@ impl fmt::Debug for FakeServer {
 
 impl FakeTool {
     pub(crate) fn call(&self, arguments: Value, progress_token: Option<Value>) -> RunningCall {
-        RunningCall::start(|context| (self.run)(context, arguments), progress_token)
+        let name = self.definition["name"].as_str().unwrap_or_default();
+        RunningCall::start(name, |context| (self.run)(context, arguments), progress_token)
     }
 }

@@ -82,6 +82,7 @@ impl Drop for FakeHttpServer {
     fn drop(&mut self) {
         self.listener.abort();
         self.connections.lock().abort_all();
+        self.control.engine.end();
     }
 }
 

@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::control::FakeControl;
-use crate::engine::{Engine, Response};
+use crate::engine::{Engine, Response, STREAM_SESSION};
 use crate::fake_server::FakeServer;
-use crate::listeners::Notifications;
+use crate::listeners::{Audience, Notifications};
 use crate::request_outcome::RequestOutcome;
 
 /// A fake server on byte streams in this process, for [`ClientBuilder::connect_io`].
@@ -43,7 +43,13 @@ impl FakeServer {
     pub fn serve_io(self) -> FakeIoServer {
         let engine = Arc::new(Engine::new(self));
         let (client, server) = duplex(BUFFER_BYTES);
-        let task = tokio::spawn(serve(Arc::clone(&engine), server)).abort_handle();
+        let serving = Arc::clone(&engine);
+        let serve_until_end = async move {
+            // An error means that the client left.
+            let _ = serve(&serving, server).await;
+            serving.end();
+        };
+        let task = tokio::spawn(serve_until_end).abort_handle();
         FakeIoServer { control: FakeControl { engine }, streams: Mutex::new(Some(split(client))), task }
     }
 }
@@ -91,6 +97,7 @@ impl Deref for FakeIoServer {
 impl Drop for FakeIoServer {
     fn drop(&mut self) {
         self.task.abort();
+        self.control.engine.end();
     }
 }
 
@@ -104,7 +111,7 @@ impl std::fmt::Debug for FakeIoServer {
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Serves the connection until the client closes it, or a fault cuts it.
-async fn serve(engine: Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
+async fn serve(engine: &Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
     let (reader, mut writer) = split(stream);
     let mut lines = BufReader::new(reader).lines();
     let (outbox, mut outgoing) = mpsc::unbounded_channel::<Value>();
@@ -129,13 +136,15 @@ async fn serve(engine: Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
         if message["method"].is_null() {
             engine.handle_response(&message);
         } else if message["id"].is_null() {
-            if message["method"] == "notifications/cancelled"
-                && let Some(call) = running.remove(&message["params"]["requestId"].to_string())
-            {
-                call.abort();
+            if message["method"] == "notifications/cancelled" {
+                let canceled = &message["params"]["requestId"];
+                if let Some(call) = running.remove(&canceled.to_string()) {
+                    call.abort();
+                }
+                engine.cancel_parked(canceled);
             }
         } else {
-            let (engine, outbox, id) = (Arc::clone(&engine), outbox.clone(), message["id"].to_string());
+            let (engine, outbox, id) = (Arc::clone(engine), outbox.clone(), message["id"].to_string());
             let task = tasks.spawn(async move {
                 if let Some(delay) = faults.delay {
                     tokio::time::sleep(delay).await;
@@ -149,20 +158,20 @@ async fn serve(engine: Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
 }
 
 /// Answers one request. What the connection no longer takes is dropped.
-async fn answer(engine: &Engine, message: &Value, outbox: &mpsc::UnboundedSender<Value>) {
+async fn answer(engine: &Arc<Engine>, message: &Value, outbox: &mpsc::UnboundedSender<Value>) {
     let id = &message["id"];
     if message["method"] == "initialize" {
-        let answer = engine.initialize(ONLY_SESSION, &message["params"]);
+        let answer = engine.initialize(STREAM_SESSION, &message["params"]);
         let is_open = matches!(answer, RequestOutcome::Result(_));
         let _ = outbox.send(answer.into_message(id));
         if is_open {
-            let notifications = engine.state.lock().listeners.listen(None);
+            let audience = Audience::Session(STREAM_SESSION.to_owned());
+            let notifications = engine.state.lock().listeners.listen(audience);
             forward(notifications, outbox).await;
         }
         return;
     }
-    let client = engine.state.lock().sessions.get(ONLY_SESSION).cloned();
-    let answer = match engine.start(client.as_ref(), message) {
+    let answer = match engine.start(STREAM_SESSION, message) {
         Response::Ready(answer) => answer,
         Response::Running(call) => engine.finish(call, |message| drop(outbox.send(message))).await,
         Response::Subscription(acknowledged, notifications) => {
@@ -179,6 +188,3 @@ async fn forward(mut notifications: Notifications, outbox: &mpsc::UnboundedSende
         let _ = outbox.send(message);
     }
 }
-
-/// The key of the session: byte streams have one.
-const ONLY_SESSION: &str = "";

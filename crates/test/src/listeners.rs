@@ -18,9 +18,16 @@ pub(crate) struct Listeners {
 pub(crate) type Notifications = mpsc::UnboundedReceiver<Value>;
 
 struct Listener {
-    /// Id and granted filter of a modern subscription; `None` for the stream of a legacy session.
-    subscription: Option<(Value, Value)>,
+    audience: Audience,
     outlet: mpsc::UnboundedSender<Value>,
+}
+
+/// Who receives the messages of a stream.
+pub(crate) enum Audience {
+    /// The client of the legacy session with this id.
+    Session(String),
+    /// The modern subscription with this id and granted filter.
+    Subscription { id: Value, filter: Value },
 }
 
 /// Something that changed.
@@ -30,13 +37,15 @@ pub(crate) struct Change {
     pub(crate) flag: &'static str,
     /// The resource that changed, for those who subscribed to it.
     pub(crate) uri: Option<String>,
+    /// The id of the only legacy session that is told; `None` tells all.
+    pub(crate) session: Option<String>,
 }
 
 impl Listeners {
-    /// Opens the stream of a legacy session, or of a modern subscription with its id and filter.
-    pub(crate) fn listen(&mut self, subscription: Option<(Value, Value)>) -> Notifications {
+    /// Opens a stream.
+    pub(crate) fn listen(&mut self, audience: Audience) -> Notifications {
         let (outlet, notifications) = mpsc::unbounded_channel();
-        let listener = Listener { subscription, outlet };
+        let listener = Listener { audience, outlet };
         self.waiting.retain(|change| !listener.tell(change));
         self.open.push(listener);
         notifications
@@ -52,6 +61,11 @@ impl Listeners {
         }
     }
 
+    /// Discards the changes that wait and that nobody is to be told any more.
+    pub(crate) fn discard(&mut self, is_unwanted: impl Fn(&Change) -> bool) {
+        self.waiting.retain(|change| !is_unwanted(change));
+    }
+
     /// Ends all streams.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
@@ -65,15 +79,22 @@ impl Listener {
         if let Some(uri) = &change.uri {
             params["uri"] = uri.as_str().into();
         }
-        if let Some((id, filter)) = &self.subscription {
-            let wanted = match (&filter[change.flag], &change.uri) {
-                (Value::Array(uris), Some(uri)) => uris.iter().any(|wanted| wanted == uri),
-                (flag, _) => *flag == true,
-            };
-            if !wanted {
-                return false;
+        match &self.audience {
+            Audience::Session(id) => {
+                if change.session.as_ref().is_some_and(|session| session != id) {
+                    return false;
+                }
             }
-            params["_meta"][SUBSCRIPTION_KEY] = id.clone();
+            Audience::Subscription { id, filter } => {
+                let wanted = match (&filter[change.flag], &change.uri) {
+                    (Value::Array(uris), Some(uri)) => uris.iter().any(|wanted| wanted == uri),
+                    (flag, _) => *flag == true,
+                };
+                if !wanted {
+                    return false;
+                }
+                params["_meta"][SUBSCRIPTION_KEY] = id.clone();
+            }
         }
         self.outlet.send(notification(change.method, params)).is_ok()
     }

@@ -56,5 +56,6 @@ pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
 pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::engine::{CallInProgress, Engine, Response};
 use crate::fake_server::FakeEra;
-use crate::listeners::Notifications;
+use crate::listeners::{Audience, Notifications};
 use crate::request_outcome::{INVALID_REQUEST, METHOD_NOT_FOUND, RequestOutcome, UNSUPPORTED_VERSION};
 
 type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -35,8 +35,8 @@ pub(super) async fn serve_request(
     match *request.method() {
         Method::POST => {}
         Method::DELETE => {
-            let known = session.and_then(|session| engine.state.lock().sessions.remove(&session));
-            return Ok(empty(if known.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND }));
+            let was_open = session.is_some_and(|session| engine.end_session(&session));
+            return Ok(empty(if was_open { StatusCode::OK } else { StatusCode::NOT_FOUND }));
         }
         Method::GET if engine.script.era == FakeEra::Legacy => {
             return Ok(open_standalone_stream(&engine, session));
@@ -68,21 +68,16 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
     if message["method"] == "initialize" {
         return open_session(engine, &message);
     }
-    let client = match (engine.script.era, session) {
-        (FakeEra::Modern, _) => None,
-        (FakeEra::Legacy, None) => {
+    if engine.script.era == FakeEra::Legacy {
+        let Some(session) = &session else {
             let refused = RequestOutcome::error(INVALID_REQUEST, "Bad Request: no session");
             return respond(StatusCode::BAD_REQUEST, &refused.into_message(id));
+        };
+        if !engine.has_session(session) {
+            let refused = RequestOutcome::error(SESSION_NOT_FOUND, "Session not found");
+            return respond(StatusCode::NOT_FOUND, &refused.into_message(id));
         }
-        (FakeEra::Legacy, Some(session)) => {
-            let client = engine.state.lock().sessions.get(&session).cloned();
-            if client.is_none() {
-                let refused = RequestOutcome::error(SESSION_NOT_FOUND, "Session not found");
-                return respond(StatusCode::NOT_FOUND, &refused.into_message(id));
-            }
-            client
-        }
-    };
+    }
     if message["method"].is_null() {
         engine.handle_response(&message);
         return empty(StatusCode::ACCEPTED);
@@ -90,7 +85,7 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
     if id.is_null() {
         return empty(StatusCode::ACCEPTED);
     }
-    match engine.start(client.as_ref(), &message) {
+    match engine.start(session.as_deref().unwrap_or_default(), &message) {
         Response::Ready(answer) => {
             let status = match &answer {
                 RequestOutcome::Error { code: UNSUPPORTED_VERSION, .. } => StatusCode::BAD_REQUEST,
@@ -116,12 +111,12 @@ fn answer(engine: &Arc<Engine>, session: Option<String>, message: Value) -> Http
 /// Opens the stream on which a legacy session gets its notifications.
 fn open_standalone_stream(engine: &Engine, session: Option<String>) -> HttpResponse<ResponseBody> {
     let Some(session) = session else { return empty(StatusCode::BAD_REQUEST) };
-    let mut state = engine.state.lock();
-    if !state.sessions.contains_key(&session) {
+    if !engine.has_session(&session) {
         return empty(StatusCode::NOT_FOUND);
     }
     let (events, body) = event_stream();
-    forward(state.listeners.listen(None), events);
+    let notifications = engine.state.lock().listeners.listen(Audience::Session(session));
+    forward(notifications, events);
     body
 }
 
@@ -159,9 +154,11 @@ fn stream_call(engine: Arc<Engine>, call: CallInProgress, id: Value) -> HttpResp
     tokio::spawn(async move {
         let finished = engine.finish(call, |message| events.send(&message));
         tokio::select! {
-            answer = finished => events.send(&answer.into_message(&id)),
+            // A call that was canceled must not be parked.
+            biased;
             // The client left, which cancels a modern call; a legacy one cannot be resumed here.
             () = events.0.closed() => {}
+            answer = finished => events.send(&answer.into_message(&id)),
         }
     });
     body

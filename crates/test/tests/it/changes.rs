@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use bowline::host::Host;
-use bowline::{Client, Event};
-use bowline_test::FakeServer;
+use bowline::{Client, Event, EventReceiver, Topic};
+use bowline_test::{FakeHttpServer, FakeServer};
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::support::everywhere;
@@ -30,6 +31,78 @@ async fn a_subscriber_hears_of_an_updated_resource() {
         assert!(read(&client).await);
         client.close().await;
     }
+}
+
+/// A server with two resources whose updates are counted, and one whose update ends the count.
+async fn serve_notes() -> FakeHttpServer {
+    let server = FakeServer::new().tool("echo", |args| args).resource("note:///1", "first");
+    server.resource("note:///2", "first").resource(LAST, "first").serve_http().await.unwrap()
+}
+
+/// The resource that is updated last.
+const LAST: &str = "note:///last";
+
+async fn request_for(client: &Client, method: &str, uri: &str) {
+    client.request(method, &json!({ "uri": uri })).await.unwrap();
+}
+
+/// Returns the resources of whose updates the server notifies the client, up to the last one.
+async fn updates(events: &mut EventReceiver<Event>) -> Vec<String> {
+    let mut updated = Vec::new();
+    while updated.last().is_none_or(|uri| uri != LAST) {
+        let Event::Notification(said) = timeout(LIMIT, events.next()).await.unwrap().unwrap() else {
+            continue;
+        };
+        if let (Topic::ResourceUpdated { uri }, false) = (said.topic(), said.inferred) {
+            updated.push(uri);
+        }
+    }
+    updated
+}
+
+#[tokio::test]
+async fn only_the_sessions_that_subscribed_are_notified() {
+    let server = serve_notes().await;
+    let first = Client::connect(server.server()).await.unwrap();
+    let second = Client::connect(server.server()).await.unwrap();
+    let (mut first_events, mut second_events) = (first.events(), second.events());
+    for client in [&first, &second] {
+        request_for(client, "resources/subscribe", LAST).await;
+    }
+    request_for(&first, "resources/subscribe", "note:///1").await;
+    for uri in ["note:///1", "note:///2", LAST] {
+        server.update_resource(uri, "second");
+    }
+    assert_eq!(updates(&mut first_events).await, ["note:///1", LAST]);
+    assert_eq!(updates(&mut second_events).await, [LAST]);
+
+    // What one client unsubscribes from, the other still hears of.
+    request_for(&second, "resources/subscribe", "note:///1").await;
+    request_for(&first, "resources/unsubscribe", "note:///1").await;
+    for uri in ["note:///1", "note:///2", LAST] {
+        server.update_resource(uri, "third");
+    }
+    assert_eq!(updates(&mut first_events).await, [LAST]);
+    assert_eq!(updates(&mut second_events).await, ["note:///1", LAST]);
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_lost_session_has_lost_its_subscriptions() {
+    let server = serve_notes().await;
+    let client = Client::connect(server.server()).await.unwrap();
+    let mut events = client.events();
+    request_for(&client, "resources/subscribe", "note:///1").await;
+    server.lose_session();
+    server.update_resource("note:///1", "second");
+    // The client does not know it yet; this call opens another session.
+    client.call_tool("echo", &()).await.unwrap();
+    assert_eq!(client.health().sessions_lost, 1);
+    request_for(&client, "resources/subscribe", LAST).await;
+    server.update_resource(LAST, "second");
+    assert_eq!(updates(&mut events).await, [LAST]);
+    client.close().await;
 }
 
 #[tokio::test]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use bowline::host::Host;
 use bowline::{CallOptions, Cause, Client, Error, Execution, Exit, Limit, Status};
-use bowline_test::{FakeHttpServer, FakeServer};
+use bowline_test::{ElicitationReply, FakeControl, FakeHttpServer, FakeServer, ToolError};
 use serde_json::json;
+use tokio::time::timeout;
 
 async fn serve(server: FakeServer) -> (FakeHttpServer, Client) {
     let server = server.tool("echo", |args| args).serve_http().await.unwrap();
@@ -17,7 +19,7 @@ fn cause(error: &Error) -> (Cause, Execution) {
     (fault.cause.clone(), fault.execution)
 }
 
-fn count(server: &FakeHttpServer, method: &str) -> usize {
+fn count(server: &FakeControl, method: &str) -> usize {
     server.received().iter().filter(|one| one.method == method).count()
 }
 
@@ -29,6 +31,34 @@ async fn a_lost_session_is_replaced_within_the_call() {
     assert_eq!((count(&server, "initialize"), count(&server, "tools/call")), (2, 2));
     server.assert_called("echo", 1);
     assert_eq!(client.health().sessions_lost, 1);
+    client.close().await;
+}
+
+/// Over byte streams there is no session to lose: the server still knows what the client declared
+/// and what it subscribed to.
+#[tokio::test]
+async fn losing_sessions_over_streams_changes_nothing() {
+    let server = FakeServer::new().resource("note:///1", "first").async_tool("ask", |cx, _| async move {
+        let schema = json!({ "type": "object", "properties": { "size": { "type": "string" } } });
+        match cx.elicit_form("Which size?", schema).await? {
+            ElicitationReply::Accept(form) => Ok(form["size"].as_str().unwrap().to_owned()),
+            other => Err(ToolError::new(format!("{other:?}"))),
+        }
+    });
+    let server = server.serve_io();
+    let (reader, writer) = server.streams();
+    let host = Host::new().on_form(async |request| request.accept(json!({ "size": "large" })));
+    let client = Client::builder(server.server()).handler(host).connect_io(reader, writer).await.unwrap();
+    let mut subscription = client.subscribe("note:///1").await.unwrap();
+    server.lose_session();
+    let result = client.call_tool("ask", &()).await.unwrap();
+    assert_eq!((&*result.text(), result.is_error), ("large", false));
+    server.update_resource("note:///1", "second");
+    let change = timeout(Duration::from_secs(30), subscription.next()).await.unwrap().unwrap();
+    assert_eq!((&*change.uri, change.inferred), ("note:///1", false));
+    assert_eq!((count(&server, "initialize"), count(&server, "resources/subscribe")), (1, 1));
+    server.assert_called("ask", 1);
+    assert_eq!(client.health().sessions_lost, 0);
     client.close().await;
 }
 

@@ -5,4 +5,6 @@ mod examples;
 mod faults;
 mod features;
 mod limits;
+mod panics;
 mod support;
+mod tool_futures;
