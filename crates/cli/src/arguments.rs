@@ -6,6 +6,7 @@
 
 mod check;
 mod example;
+mod example_words;
 mod form_fields;
 mod parameters;
 mod typing;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use check::{ArgumentCheck, check_arguments, find_violation};
 pub(crate) use example::example_arguments;
+pub(crate) use example_words::is_portable_word;
 pub(crate) use form_fields::{form_fields, missing_names, text_field};
 pub(crate) use parameters::{Parameter, ParameterKind, read_parameters, tool_signature};
 
@@ -98,31 +100,47 @@ pub(crate) fn parse_pair(word: &str) -> Outcome<(&str, &str)> {
     split_pair(word).ok_or_else(|| Failure::usage(format!("`{word}` is not key=value")))
 }
 
-impl Pair {
-    fn parse(word: String) -> Outcome<Self> {
-        let (key, value) = parse_pair(&word)?;
-        let (key, value) = match key.strip_suffix(':') {
-            None => match value.strip_prefix('@').filter(|path| !path.is_empty()) {
-                Some(path) => (key, PairValue::Text(read_value(key, path)?)),
-                None => (key, PairValue::Text(value.to_owned())),
-            },
-            Some(key) => {
-                let text = match value.strip_prefix('@').filter(|path| !path.is_empty() && !key.is_empty()) {
-                    Some(path) => read_value(key, path)?,
-                    None => value.to_owned(),
-                };
-                match serde_json::from_str(&text) {
-                    Ok(value) => (key, PairValue::Json(value)),
-                    Err(error) => {
-                        let message = format!("`{key}` is not JSON: {error}");
-                        return Err(Failure::usage_hint(message, format!("for text, write {key}=…")));
-                    }
-                }
-            }
-        };
+/// The parts of a word `key=value` or `key:=json`, before anything is read.
+struct PairWord<'a> {
+    key: &'a str,
+    is_json: bool,
+    /// The text after `=`.
+    value: &'a str,
+    /// The path after `@`, or `-` for stdin, if the value is in a file.
+    file: Option<&'a str>,
+}
+
+impl<'a> PairWord<'a> {
+    fn parse(word: &'a str) -> Outcome<Self> {
+        let (key, value) = parse_pair(word)?;
+        let (key, is_json) = key.strip_suffix(':').map_or((key, false), |key| (key, true));
         if key.is_empty() {
             return Err(Failure::usage(format!("`{word}` has no key before `=`")));
         }
+        let file = value.strip_prefix('@').filter(|path| !path.is_empty());
+        Ok(Self { key, is_json, value, file })
+    }
+}
+
+impl Pair {
+    fn parse(word: String) -> Outcome<Self> {
+        let parts = PairWord::parse(&word)?;
+        match parts.file {
+            Some(path) => Self::new(parts.key, parts.is_json, read_value(parts.key, path)?),
+            None => Self::new(parts.key, parts.is_json, parts.value.to_owned()),
+        }
+    }
+
+    fn new(key: &str, is_json: bool, text: String) -> Outcome<Self> {
+        let value = if is_json {
+            let parsed = serde_json::from_str(&text).map_err(|error| {
+                let message = format!("`{key}` is not JSON: {error}");
+                Failure::usage_hint(message, format!("for text, write {key}=…"))
+            });
+            PairValue::Json(parsed?)
+        } else {
+            PairValue::Text(text)
+        };
         Ok(Self { key: key.to_owned(), value })
     }
 }
@@ -155,6 +173,24 @@ pub(crate) fn find_unknown_names<'a>(
     }
     let unknown = arguments.keys().filter(|name| !properties.contains_key(*name));
     unknown.map(|name| (&**name, closest_name(name, properties.keys().map(String::as_str)))).collect()
+}
+
+/// The parameters that were not given, and that an argument with an unknown name may be meant for: the
+/// required ones, or any if the schema allows no other names.
+pub(crate) fn find_misspelled_names<'a>(schema: &'a Value, arguments: &Map<String, Value>) -> Vec<&'a str> {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let mut candidates: Vec<&str> = required.filter_map(Value::as_str).collect();
+    if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+        candidates.extend(properties.keys().map(String::as_str));
+    }
+    candidates.retain(|name| !arguments.contains_key(*name));
+    let unknown = arguments.keys().filter(|name| !properties.contains_key(*name));
+    let mut meant: Vec<&str> =
+        unknown.filter_map(|name| closest_name(name, candidates.iter().copied())).collect();
+    meant.sort_unstable();
+    meant.dedup();
+    meant
 }
 
 /// Returns the JSON object from `--args`, or reads it from a file or stdin.
@@ -254,8 +290,24 @@ mod tests {
     }
 
     #[test]
+    fn missing_parameters_that_an_unknown_name_resembles() {
+        let meant = |schema: &Value, arguments: Value| {
+            let Value::Object(arguments) = arguments else { unreachable!() };
+            find_misspelled_names(schema, &arguments).join(" ")
+        };
+        let properties = json!({"path": {}, "query": {}, "limit": {}});
+        let schema = json!({"properties": properties, "required": ["path", "query"]});
+        assert_eq!(meant(&schema, json!({"pth": 1, "Query": 1})), "path query");
+        assert_eq!(meant(&schema, json!({"pth": 1, "pathh": 1, "query": 1})), "path");
+        assert_eq!(meant(&schema, json!({"pth": 1, "path": 1})), "", "it is not missing");
+        assert_eq!(meant(&schema, json!({"limt": 1, "zzz": 1})), "");
+        let closed = json!({"properties": properties, "additionalProperties": false});
+        assert_eq!(meant(&closed, json!({"limt": 1})), "limit");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
-        for words in [&["a=1", "a=2"][..], &["a:=x"], &["=1"], &["a"]] {
+        for words in [&["a=1", "a=2"][..], &["a:=x"], &["=1"], &[":=1"], &[":=@x"], &["a"]] {
             assert!(typed(None, words, &json!({})).is_err(), "{words:?}");
         }
         for whole in ["[]", "{", "1"] {

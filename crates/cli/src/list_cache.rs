@@ -1,5 +1,7 @@
 //! [`ListCache`]: the lists of servers as they were last fetched, by a command or by `bowline serve`.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use bowline::negotiation::ServerKey;
@@ -20,6 +22,7 @@ use crate::settings::Settings;
 /// The lists of servers as they were last fetched. Without a folder nothing is remembered.
 pub(crate) struct ListCache {
     catalog: Option<FolderCatalog>,
+    folder: Option<PathBuf>,
 }
 
 /// The lists of one server, in some form.
@@ -69,7 +72,7 @@ const OLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When the lists of servers are fetched anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// If they were never fetched.
+    /// If they were never fetched, and the server has not just failed to answer in time.
     Missing,
     /// In any case.
     All,
@@ -78,6 +81,10 @@ pub(crate) enum Refresh {
 /// How long servers get to connect and list.
 const FETCH_TIME: Duration = Duration::from_secs(20);
 
+/// How long a server that did not list in [`FETCH_TIME`] is not asked again, unless `--refresh` is given. The
+/// other servers are remembered, and would have to wait for it each time.
+const RETRY_DELAY: Duration = Duration::from_secs(60);
+
 /// How many threads load what was saved, at most.
 const MAX_LOADING_THREADS: usize = 4;
 /// How many servers are worth a thread.
@@ -85,7 +92,11 @@ const MIN_LOADED_SERVERS: usize = 8;
 
 impl ListCache {
     pub(crate) fn open(settings: &Settings) -> Self {
-        Self { catalog: settings.folders().catalog.map(FolderCatalog::new) }
+        Self::new(settings.folders().catalog)
+    }
+
+    fn new(folder: Option<PathBuf>) -> Self {
+        Self { catalog: folder.clone().map(FolderCatalog::new), folder }
     }
 
     /// Remembers all lists of a server. The time of their file says when they were fetched.
@@ -93,6 +104,30 @@ impl ListCache {
         if let Some(catalog) = &self.catalog {
             catalog.save(&key(server), lists);
         }
+        let _ = self.timeout_path(server).map(fs::remove_file);
+    }
+
+    /// The file whose time says when the server did not list in time.
+    fn timeout_path(&self, server: &Server) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{}.timeout", ServerKey::from_server(server))))
+    }
+
+    /// Remembers that a server did not list in time.
+    fn save_timeout(&self, server: &Server) {
+        let (Some(folder), Some(path)) = (&self.folder, self.timeout_path(server)) else { return };
+        if let Err(error) = private::create_folder(folder).and_then(|()| private::replace_file(&path, b"")) {
+            tracing::debug!(%error, "the failure of a server could not be saved");
+        }
+    }
+
+    /// Returns why a server is not asked now: less than [`RETRY_DELAY`] ago it did not list in time.
+    fn recent_timeout(&self, server: &Server) -> Option<String> {
+        let failed = fs::metadata(self.timeout_path(server)?).and_then(|file| file.modified()).ok()?;
+        let age = SystemTime::now().duration_since(failed).ok().filter(|age| *age < RETRY_DELAY)?;
+        let (limit, age) = (units::time(FETCH_TIME), clock::format_span(age));
+        Some(format!(
+            "it gave no answer within {limit} when it was last asked, {age} ago; `--refresh` asks it again"
+        ))
     }
 
     /// Remembers the tools of a server whose lists are remembered; the other lists stay as they are.
@@ -145,16 +180,21 @@ impl ListCache {
     ) -> Outcome<Vec<Known<L>>> {
         let found = self.find(servers.into_iter().filter(|server| server.enabled).collect());
         let known = load_all(found, &load);
-        let is_wanted = |known: &Option<_>| refresh == Refresh::All || known.is_none();
-        let wanted = known.iter().filter(|(_, known)| is_wanted(known)).map(|(server, _)| server.clone());
+        let plan = |(server, known): (Server, Option<_>)| {
+            let is_missing = refresh == Refresh::Missing && known.is_none();
+            let timeout = if is_missing { self.recent_timeout(&server) } else { None };
+            let is_wanted = (refresh == Refresh::All || known.is_none()) && timeout.is_none();
+            (server, known, timeout, is_wanted)
+        };
+        let known: Vec<_> = known.into_iter().map(plan).collect();
+        let wanted = known.iter().filter(|(.., is_wanted)| *is_wanted).map(|(server, ..)| server.clone());
         let mut fetched = self.fetch(wanted.collect(), settings).await?.into_iter();
-        let lists = known.into_iter().map(|(server, known)| {
-            let is_wanted = is_wanted(&known);
+        let lists = known.into_iter().map(|(server, known, timeout, is_wanted)| {
             let (earlier, time) = known.unzip();
             match is_wanted.then(|| fetched.next()).flatten() {
                 Some(Ok(lists)) => Known { server, lists: convert(lists), fetched: None, failure: None },
                 failed => {
-                    let failure = failed.and_then(Result::err);
+                    let failure = failed.and_then(Result::err).or(timeout);
                     Known { server, lists: earlier.unwrap_or_default(), fetched: time, failure }
                 }
             }
@@ -179,7 +219,7 @@ impl ListCache {
         }
         let registry = session::registry_builder(settings).open(quiet);
         let outcome = tokio::select! {
-            fetched = fetch_all(&registry, &servers) => Ok(fetched),
+            fetched = self.fetch_all(&registry, &servers) => Ok(fetched),
             exit = interrupt.next() => Err(Failure::Signal(exit)),
         };
         bar.finish();
@@ -194,6 +234,21 @@ impl ListCache {
             }
         }
         Ok(fetched)
+    }
+
+    async fn fetch_all(&self, registry: &Registry, servers: &[Server]) -> Vec<Result<ServerLists, String>> {
+        let until = tokio::time::Instant::now() + FETCH_TIME;
+        let each = servers.iter().map(async |server| {
+            let Some(client) = registry.get(&server.name) else { return Err("it was not opened".to_owned()) };
+            match timeout_at(until, ServerLists::fetch(&client)).await {
+                Ok(fetched) => fetched.map_err(|error| error.to_string()),
+                Err(_) => {
+                    self.save_timeout(server);
+                    Err(format!("it has not answered within {}", units::time(FETCH_TIME)))
+                }
+            }
+        });
+        join_all(each).await
     }
 }
 
@@ -221,18 +276,6 @@ fn load_all<L: Send>(
     found.into_iter().zip(loaded).map(|((server, _), loaded)| (server, loaded)).collect()
 }
 
-async fn fetch_all(registry: &Registry, servers: &[Server]) -> Vec<Result<ServerLists, String>> {
-    let until = tokio::time::Instant::now() + FETCH_TIME;
-    let each = servers.iter().map(async |server| {
-        let Some(client) = registry.get(&server.name) else { return Err("it was not opened".to_owned()) };
-        match timeout_at(until, ServerLists::fetch(&client)).await {
-            Ok(fetched) => fetched.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it has not answered within {}", units::time(FETCH_TIME))),
-        }
-    });
-    join_all(each).await
-}
-
 /// Reads what a search needs of saved lists. It is made when they are searched for the first time.
 fn load_search_texts(saved: &SavedLists) -> Option<ServerTexts> {
     if let Some(texts) = ServerTexts::read(saved) {
@@ -250,4 +293,28 @@ fn load_search_texts(saved: &SavedLists) -> Option<ServerTexts> {
 fn key(server: &Server) -> CatalogKey {
     let name = Json::parse(r#"{"name":"bowline"}"#).expect("it is JSON");
     CatalogKey { server: ServerKey::from_server(server), profile: Profile::new(&Json::empty_object(), &name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_did_not_answer_is_left_alone_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ListCache::new(Some(folder.path().join("new")));
+        let [server, other] = ["sleep", "other"].map(|name| Server::stdio(name, name).build().unwrap());
+        assert_eq!(cache.recent_timeout(&server), None);
+        cache.save_timeout(&server);
+        let expected =
+            "it gave no answer within 20.00 s when it was last asked, 0s ago; `--refresh` asks it again";
+        assert_eq!(cache.recent_timeout(&server).as_deref(), Some(expected));
+        assert_eq!(cache.recent_timeout(&other), None);
+        let file = fs::File::options().write(true).open(cache.timeout_path(&server).unwrap()).unwrap();
+        file.set_modified(SystemTime::now() - RETRY_DELAY).unwrap();
+        assert_eq!(cache.recent_timeout(&server), None, "it is asked again");
+        cache.save_timeout(&server);
+        cache.save(&server, &ServerLists::default());
+        assert_eq!(cache.recent_timeout(&server), None, "it has answered");
+    }
 }

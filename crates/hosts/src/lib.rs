@@ -16,6 +16,6 @@ pub use host::{FileFormat, Host};
 pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_import};
 pub use locations::{ClaudeFiles, HostFile, Scope, host_files, profile_files, project_of_file};
 pub use read::{
-    ClaudeSettings, FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, has_secret,
-    read_servers, read_servers_with,
+    ClaudeSettings, FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, check_syntax,
+    has_secret, read_servers, read_servers_with,
 };

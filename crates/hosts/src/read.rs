@@ -242,6 +242,18 @@ fn read_server(name: String, node: Node, translator: &Translator<'_>) -> HostSer
     HostServer { name, project: None, content, notes }
 }
 
+/// Checks the syntax of a file whose host is unknown. Its format follows from its name; it is JSON if that says
+/// nothing.
+pub fn check_syntax(path: &Path, text: &str) -> Result<(), Box<Problem>> {
+    let extension = path.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
+    let format = match extension.as_deref() {
+        Some("toml") => FileFormat::Toml,
+        Some("yaml" | "yml") => FileFormat::Yaml,
+        _ => FileFormat::Json,
+    };
+    parse(format, path, text).map(drop)
+}
+
 fn parse(format: FileFormat, path: &Path, text: &str) -> Result<Node, Box<Problem>> {
     let format = match format {
         FileFormat::Json => bowline_config::FileFormat::Json,

@@ -4,7 +4,7 @@ use bowline::Json;
 use serde_json::{Map, Value, json};
 
 use super::check::{ArgumentCheck, check_arguments};
-use super::parameters::as_typed;
+use super::example_words::write_words;
 use super::typing::resolve;
 
 /// How deep objects and arrays are filled in.
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 6;
 const MAX_ELEMENTS: u64 = 8;
 
 /// The words of an example: a value for every required parameter, as it is typed after the name of
-/// the tool. `None` if no values were found that fit the schema.
+/// the tool. `None` if no values were found that fit the schema, or no words that stand for them.
 pub(crate) fn example_arguments(schema: &Json) -> Option<Vec<String>> {
     let root = schema.decode::<Value>().ok()?;
     let example = example_object(&root, &root, 0);
@@ -21,18 +21,7 @@ pub(crate) fn example_arguments(schema: &Json) -> Option<Vec<String>> {
     if matches!(check_arguments(&root, &arguments), ArgumentCheck::Invalid(_)) {
         return None;
     }
-    let pair = |(name, value): (String, Value)| match &value {
-        // A word of a list stands for one element.
-        Value::Array(elements) if !elements.is_empty() && elements.iter().all(is_scalar) => {
-            elements.iter().map(|element| format!("{name}={}", as_typed(element))).collect()
-        }
-        value => vec![format!("{name}={}", as_typed(value))],
-    };
-    Some(example.into_iter().flat_map(pair).collect())
-}
-
-fn is_scalar(value: &Value) -> bool {
-    !value.is_array() && !value.is_object()
+    write_words(&root, &example)
 }
 
 /// An object with the required members of a schema.

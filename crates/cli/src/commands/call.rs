@@ -183,7 +183,8 @@ async fn build_arguments(
             printer.note(&format!("the input schema of `{}` cannot be used: {why}", tool.name));
         }
         ArgumentCheck::Invalid(misfits) => {
-            return Err(invalid_arguments_failure(server, tool, misfits));
+            let meant = arguments.as_object().map(|given| arguments::find_misspelled_names(&schema, given));
+            return Err(invalid_arguments_failure(server, tool, misfits, &meant.unwrap_or_default()));
         }
     }
     match arguments {
@@ -201,12 +202,16 @@ async fn build_arguments(
     }
 }
 
-fn invalid_arguments_failure(server: &Server, tool: &Tool, misfits: Vec<String>) -> Failure {
+/// Reports arguments that do not fit. `meant` are the parameters whose names may have been misspelled.
+fn invalid_arguments_failure(server: &Server, tool: &Tool, misfits: Vec<String>, meant: &[&str]) -> Failure {
     let mut report =
         Report::new(Exit::Usage, format!("the arguments do not fit `{}` of `{}`", tool.name, server.name));
     report.members.insert("misfits".into(), misfits.clone().into());
     report.facts.push(crate::failure::Fact { label: "because", lines: misfits });
     let signature = arguments::tool_signature(&tool.input_schema);
-    report.hint = Some(format!("it takes: {signature}; --unchecked sends them anyway"));
+    let meant: Vec<String> = meant.iter().map(|name| format!("`{name}`")).collect();
+    let question =
+        if meant.is_empty() { String::new() } else { format!("did you mean {}? ", meant.join(" and ")) };
+    report.hint = Some(format!("{question}it takes: {signature}; --unchecked sends them anyway"));
     report.into()
 }

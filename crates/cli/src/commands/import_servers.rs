@@ -10,7 +10,7 @@ use bowline_config::parse_partial;
 use bowline_hosts::{ImportAction, PlannedServer, ServerEntry, plan_import};
 use bowline_settings::ConfigEditor;
 
-use self::host_files::{FileProblem, find_files, read_files};
+use self::host_files::{FileProblem, find_files, read_files, refuse_unreadable};
 use self::secret_files::SecretFiles;
 use super::entries::{own_file, take_turn};
 use crate::args::ImportServersArgs;
@@ -55,6 +55,7 @@ impl Import {
     fn plan(args: &ImportServersArgs, settings: &Settings) -> Outcome<Self> {
         let files = find_files(&args.sources, args.project, settings)?;
         let (found, problems) = read_files(files, settings);
+        refuse_unreadable(&problems)?;
         let editor = ConfigEditor::open(own_file(settings)?)?;
         let before = editor.text();
         let source = Source::new(editor.path(), &*before);
@@ -113,7 +114,7 @@ impl Import {
             let message = format!("{} was changed meanwhile; nothing was imported", editor.path().display());
             return Err(Failure::usage_hint(message, "try again"));
         }
-        let mut secrets = SecretFiles::beside(editor.path());
+        let mut secrets = SecretFiles::beside(editor.path(), before.clone());
         for planned in self.written() {
             let Some(mut entry) = planned.entry.clone() else { continue };
             if args.store_secrets {
@@ -130,8 +131,9 @@ impl Import {
         if !new.is_empty() {
             return Err(Failure::config("the configuration would have problems; nothing was imported", new));
         }
-        secrets.save()?;
-        editor.save().inspect_err(|_| secrets.remove())?;
+        let saved = secrets.save()?;
+        saved.notes.iter().for_each(|note| settings.printer.note(note));
+        editor.save().inspect_err(|_| saved.remove())?;
         Ok(())
     }
 }

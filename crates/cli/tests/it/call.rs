@@ -113,6 +113,32 @@ async fn arguments_that_do_not_fit_are_not_sent() {
 }
 
 #[tokio::test]
+async fn a_misspelled_required_argument_gets_the_name_that_is_meant() {
+    let context = Context::new();
+    let schema = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "n": {"type": "integer"}},
+        "required": ["path"],
+    });
+    let server = testkit::server().tool(Tool::named("read_file").schema(schema)).run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "read_file", "pth=x"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the arguments do not fit `read_file` of `127.0.0.1:[PORT]`
+      because: "path" is a required property
+
+    hint: did you mean `path`? it takes: path=<text> [n=<integer>]; --unchecked sends them anyway
+    ---
+    "#);
+    let shown = context.run(context.bowline(["call", &server.url(), "read_file", "PATH=x", "n=1"]));
+    assert!(shown.contains("hint: did you mean `path`? it takes: "), "{shown}");
+    let shown = context.run(context.bowline(["call", &server.url(), "read_file", "zzz=x"]));
+    assert!(shown.contains("hint: it takes: path=<text>"), "{shown}");
+    assert_eq!(server.count("tools/call"), 0);
+}
+
+#[tokio::test]
 async fn an_unusable_schema_does_not_block_the_call() {
     let context = Context::new();
     let schema = json!({"type": "object", "$ref": "http://127.0.0.1:9/elsewhere"});

@@ -1,5 +1,7 @@
 //! `bowline tools` without a server and for one tool, and `bowline search`.
 
+use bowline::Server;
+use bowline::negotiation::ServerKey;
 use bowline_testkit::{self as testkit, Tool};
 use serde_json::{Value, json};
 
@@ -97,6 +99,99 @@ async fn a_tool_of_a_command() {
     let server = testkit::server().tool(search_tool()).stdio().await;
     let shown = context.run(context.bowline_with(&["tools", "search_notes"], &server.command()));
     assert!(shown.contains("  bowline call search_notes query=text -- COMMAND\n"), "{shown}");
+}
+
+/// Returns the example of a tool's page, without the indent.
+fn example(context: &Context, server: &str, tool: &str) -> String {
+    let output = context.bowline(["tools", server, tool]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    page.split_once("\nExample\n").unwrap_or_else(|| panic!("{page}")).1.trim().to_owned()
+}
+
+/// A server chooses the names and values of an example. Pasted into a shell, it sends those and nothing else.
+#[cfg(unix)]
+#[tokio::test]
+async fn an_example_of_a_hostile_server_is_safe_to_paste() {
+    let context = Context::new();
+    std::fs::write(context.path("secret"), "TOPSECRET").unwrap();
+    let secret = format!("@{}", context.path("secret").display());
+    let evil = context.path("evil.toml").display().to_string();
+    let tools = [
+        ("default", "q", json!({"type": "string", "default": secret}), format!(r#"'q:="{secret}"'"#)),
+        ("examples", "q", json!({"type": "string", "examples": [secret]}), format!(r#"'q:="{secret}"'"#)),
+        ("stdin", "q", json!({"enum": ["@-"]}), r#"'q:="@-"'"#.to_owned()),
+        ("list", "q", json!({"type": "array", "default": [secret]}), format!(r#"'q:=["{secret}"]'"#)),
+        ("config", "--config", json!({"const": evil}), format!(r#"--args '{{"--config":"{evil}"}}'"#)),
+        ("save", "--save", json!({"const": evil}), format!(r#"--args '{{"--save":"{evil}"}}'"#)),
+        ("json", "--json", json!({"type": "string"}), r#"--args '{"--json":"text"}'"#.to_owned()),
+        ("short", "-v", json!({"type": "string"}), r#"--args '{"-v":"text"}'"#.to_owned()),
+        ("dash", "-", json!({"type": "string"}), r#"--args '{"-":"text"}'"#.to_owned()),
+        ("colon", "a:", json!({"type": "string"}), r#"--args '{"a:":"text"}'"#.to_owned()),
+        ("equals", "a=b", json!({"type": "string"}), r#"--args '{"a=b":"text"}'"#.to_owned()),
+        ("nameless", "", json!({"type": "string"}), r#"--args '{"":"text"}'"#.to_owned()),
+        ("red", "\u{1b}[31m", json!({"const": "\n'"}), r#"--args '{"\u001b[31m":"\n\u0027"}'"#.to_owned()),
+        ("quote", "q", json!({"const": "'; touch x; '"}), r"'q='\''; touch x; '\'''".to_owned()),
+    ];
+    let schema = |name: &str, property: &Value| json!({"type": "object", "properties": {name: property}, "required": [name]});
+    let mut script = testkit::server();
+    for (tool, name, property, _) in &tools {
+        script = script.tool(Tool::named(tool).schema(schema(name, property)));
+    }
+    let server = script.run().await;
+    context.user_config(&http_entry("gh", &server));
+    for (tool, name, property, arguments) in &tools {
+        let command = example(&context, "gh", tool);
+        assert_eq!(command, format!("bowline call gh {tool} {arguments}"));
+        let line = command.replacen("bowline", "\"$0\"", 1);
+        let mut shell = context.bowline([""; 0]).run_by("sh", ["-c", &line]);
+        let value = ["const", "default"].iter().find_map(|keyword| property.get(keyword).cloned());
+        let first = ["enum", "examples"].iter().find_map(|keyword| Some(property.get(keyword)?[0].clone()));
+        let sent = json!({ *name: value.or(first).unwrap_or(json!("text")) });
+        let shown = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        assert_eq!(shown, format!("{sent}\n"), "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_no_command_can_name_has_no_example() {
+    let context = Context::new();
+    let names = ["a=b", "=ls", "key:=x", "\u{1b}[31m"];
+    let script = names.iter().fold(testkit::server(), |script, name| script.tool(Tool::named(name)));
+    let server = script.run().await;
+    context.user_config(&http_entry("odd", &server));
+    let example = |tool: &str| example(&context, "odd", tool);
+    let why = |why: &str| format!("no command is shown: the name of the tool {why}");
+    for tool in ["a=b", "=ls", "key:=x"] {
+        assert_eq!(example(tool), why("contains `=`, like an argument"), "{tool}");
+    }
+    assert_eq!(example("\u{1b}[31m"), why("has control characters or invisible ones"));
+}
+
+/// The others are remembered, and must not wait for it each time.
+#[tokio::test]
+async fn a_server_that_has_just_not_answered_is_not_asked_again() {
+    let context = Context::new();
+    let math = testkit::server().tool("add").run().await;
+    let slow = testkit::server().tool("echo").run().await;
+    context.user_config(&[http_entry("math", &math), http_entry("slow", &slow)].concat());
+    let key = ServerKey::from_server(&Server::http("slow", &slow.url()).build().unwrap());
+    std::fs::create_dir_all(context.path(CATALOG)).unwrap();
+    std::fs::write(context.path(CATALOG).join(format!("{key}.timeout")), "").unwrap();
+    for words in [&["search", "add"][..], &["tools"]] {
+        let shown = context.run(context.bowline(words));
+        assert!(shown.starts_with("exit: 3\n") && shown.contains("math\tadd\t"), "{shown}");
+        assert!(
+            shown.contains(
+                "note: `slow` could not be asked: it gave no answer within 20.00 s when it was last asked, "
+            ),
+            "{shown}"
+        );
+        assert!(shown.contains(" ago; `--refresh` asks it again\n"), "{shown}");
+    }
+    assert_eq!(slow.count("tools/list"), 0);
+    let shown = context.run(context.bowline(["search", "--refresh", "echo"]));
+    assert!(shown.starts_with("exit: 0\n") && shown.contains("slow\techo"), "{shown}");
+    assert_eq!(slow.count("tools/list"), 1);
 }
 
 /// Servers are asked once. After that their lists are shown without them.

@@ -1,5 +1,11 @@
 //! `bowline import`: the files of hosts in a home of their own.
 
+#[cfg(unix)]
+mod exposure;
+mod named_files;
+mod secret_files;
+mod shown_commands;
+
 use bowline_testkit::{self as testkit};
 use serde_json::Value;
 

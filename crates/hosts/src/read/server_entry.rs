@@ -191,8 +191,8 @@ impl ServerEntry {
     }
 
     /// Takes the secrets out. In the place of each is a `{file:…}` with the path that `path_of` gives for
-    /// its label.
-    pub fn take_secrets(&mut self, path_of: &mut dyn FnMut(&str) -> String) -> Vec<StoredSecret> {
+    /// it. Secrets are what [`describe`](Self::describe) redacts.
+    pub fn take_secrets(&mut self, path_of: &mut dyn FnMut(&StoredSecret) -> String) -> Vec<StoredSecret> {
         let mut taken = SecretTaker { path_of, stored: Vec::new() };
         match &mut self.target {
             Target::Program(program) => {
@@ -200,10 +200,7 @@ impl ServerEntry {
                     let parts = find_in_value(name, value);
                     taken.take(&format!("env-{name}"), value, parts);
                 }
-                let parts = find_in_args(&program.args);
-                for (at, (arg, parts)) in program.args.iter_mut().zip(parts).enumerate() {
-                    taken.take(&format!("arg-{}", at + 1), arg, parts);
-                }
+                taken.take_from_args("arg", &mut program.args);
             }
             Target::Endpoint(endpoint) => {
                 let parts = find_in_url(&endpoint.url);
@@ -211,6 +208,9 @@ impl ServerEntry {
                 for (name, value) in &mut endpoint.headers {
                     let parts = find_in_value(name, value);
                     taken.take(&format!("header-{name}"), value, parts);
+                }
+                if let Some([_, args @ ..]) = endpoint.headers_command.as_mut().map(|it| &mut *it.words) {
+                    taken.take_from_args("headers-command", args);
                 }
                 if let Login::Keys(keys) = &mut endpoint.auth {
                     for (key, value) in keys {
@@ -255,11 +255,18 @@ fn names_file(value: &EntryValue) -> bool {
 }
 
 struct SecretTaker<'p> {
-    path_of: &'p mut dyn FnMut(&str) -> String,
+    path_of: &'p mut dyn FnMut(&StoredSecret) -> String,
     stored: Vec<StoredSecret>,
 }
 
 impl SecretTaker<'_> {
+    fn take_from_args(&mut self, label: &str, args: &mut [String]) {
+        let parts = find_in_args(args);
+        for (at, (arg, parts)) in args.iter_mut().zip(parts).enumerate() {
+            self.take(&format!("{label}-{}", at + 1), arg, parts);
+        }
+    }
+
     fn take(&mut self, label: &str, text: &mut String, parts: Vec<SecretPart>) {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let label: String = label.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
@@ -273,8 +280,9 @@ impl SecretTaker<'_> {
             let is_new = |label: &String| self.stored.iter().all(|stored| stored.label != *label);
             let numbered = (2..).map(|number| format!("{label}-{number}"));
             let Some(label) = std::iter::once(label.clone()).chain(numbered).find(is_new) else { return };
-            text.replace_range(part.range, &format!("{{file:{}}}", (self.path_of)(&label)));
-            self.stored.push(StoredSecret { label, value });
+            let secret = StoredSecret { label, value };
+            text.replace_range(part.range, &format!("{{file:{}}}", (self.path_of)(&secret)));
+            self.stored.push(secret);
         }
     }
 }

@@ -199,7 +199,7 @@ fn all_hosts_together_make_a_valid_configuration() {
 fn each_part_of_a_secret_has_a_label_of_its_own() {
     let text = r#"{"mcpServers": {"a": {"url": "https://h/?token=k1&key=k2&secret=k3"}}}"#;
     let mut entry = plan(found(Host::Cursor, text), "", false).remove(0).entry.unwrap();
-    let stored = entry.take_secrets(&mut |label| label.to_owned());
+    let stored = entry.take_secrets(&mut |secret| secret.label.clone());
     let stored: Vec<_> = stored.iter().map(|it| (it.label.as_str(), it.value.as_str())).collect();
     assert_eq!(stored, [("url", "k3"), ("url-2", "k2"), ("url-3", "k1")]);
     let expected =
@@ -218,7 +218,7 @@ fn secrets_are_taken_out_of_every_place() {
     for planned in plan(found(Host::ClaudeCode, text), "", false) {
         let mut entry = planned.entry.unwrap();
         assert_eq!(entry.has_secrets(), planned.name != "none");
-        let stored = entry.take_secrets(&mut |label| format!("s/{label}"));
+        let stored = entry.take_secrets(&mut |secret| format!("s/{}", secret.label));
         secrets.extend(stored.into_iter().map(|stored| format!("{}={}", stored.label, stored.value)));
         assert!(!entry.has_secrets());
         texts.push(render(&planned.name, &entry));

@@ -413,7 +413,7 @@ proptest! {
                 for server in read_servers(host, FileOrigin { path: Path::new("/x/y"), project }, text).into_iter().flatten() {
                     if let HostServerContent::Server { mut entry, .. } = server.content {
                         let _ = (render(&server.name, &entry), entry.describe());
-                        entry.take_secrets(&mut |label| label.to_owned());
+                        entry.take_secrets(&mut |secret| secret.label.clone());
                     }
                 }
             }

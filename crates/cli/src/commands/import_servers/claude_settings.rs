@@ -19,7 +19,8 @@ pub(super) fn read_claude_settings(
     let mut read = ClaudeSettings::default();
     let mut report = |path: PathBuf, line: Option<usize>, message: String| {
         if problems.iter().all(|known| known.path != path) {
-            problems.push(FileProblem { host: Some(Host::ClaudeCode), path, line, message });
+            let host = Some(Host::ClaudeCode);
+            problems.push(FileProblem { host, path, line, message, is_refused: false });
         }
     };
     for path in files.settings.into_iter().filter(|path| is_there(path)) {

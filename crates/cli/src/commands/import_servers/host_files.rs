@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use bowline_config::closest_name;
 use bowline_hosts::{
-    ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, Scope, guess_host, host_files, profile_files,
-    project_of_file, read_servers_with,
+    ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, HostServer, HostServerContent, Scope,
+    check_syntax, guess_host, host_files, profile_files, project_of_file, read_servers_with,
 };
-use bowline_settings::{home_folder, read_text_file};
+use bowline_settings::{ProjectFile, home_folder, read_text_file};
 
 use super::claude_settings::read_claude_settings;
 use crate::failure::{Failure, Outcome};
@@ -30,6 +30,8 @@ pub(super) struct FileProblem {
     pub(super) path: PathBuf,
     pub(super) line: Option<usize>,
     pub(super) message: String,
+    /// Whether a person named the file and it cannot be read, so that nothing is imported.
+    pub(super) is_refused: bool,
 }
 
 /// Finds the files to read. A word is the name of a host, or else a file.
@@ -78,8 +80,11 @@ pub(super) fn find_files(
             ));
         }
     }
+    let named: Vec<PathBuf> =
+        files.iter().filter(|file| file.is_named).map(|file| file.path.clone()).collect();
     let mut seen = Vec::new();
-    files.retain(|file| {
+    files.retain_mut(|file| {
+        file.is_named = named.contains(&file.path);
         let is_new = !seen.contains(&file.path);
         seen.extend(is_new.then(|| file.path.clone()));
         is_new
@@ -151,41 +156,90 @@ pub(super) fn read_files(
     let mut found = Vec::new();
     let mut problems = Vec::new();
     for ImportFile { host: known_host, mut scope, path, mut project, is_named } in files {
+        let mut report = |host: Option<Host>, line: Option<usize>, message: String, is_refused: bool| {
+            problems.push(FileProblem { host, path: path.clone(), line, message, is_refused });
+        };
         let text = match read_text_file(&path, MAX_FILE_MEBIBYTES) {
             Ok(text) => text,
             Err(message) => {
-                problems.push(FileProblem { host: known_host, path, line: None, message });
+                report(known_host, None, message, is_named);
                 continue;
             }
         };
+        if is_named && text.trim_start_matches('\u{feff}').trim().is_empty() {
+            report(known_host, None, "it is empty".to_owned(), true);
+            continue;
+        }
         let Some(host) = known_host.or_else(|| guess_host(&path, &text)) else {
-            let message = "it has none of the keys that hosts have".to_owned();
-            problems.push(FileProblem { host: None, path, line: None, message });
+            match check_syntax(&path, &text) {
+                Ok(()) => report(None, None, "it has none of the keys that hosts have".to_owned(), is_named),
+                Err(problem) => report(None, Some(problem.line), problem.message, is_named),
+            }
             continue;
         };
         if known_host.is_none() {
             project = project_of_file(host, &path).map(Path::to_owned);
             scope = if project.is_some() { Scope::Project } else { scope };
         }
+        let origin = FileOrigin { path: &path, project: project.as_deref() };
+        let mut side_problems = Vec::new();
         let switched_off = match host {
-            Host::ClaudeCode => read_claude_settings(project.as_deref(), settings, &mut problems),
+            Host::ClaudeCode => read_claude_settings(project.as_deref(), settings, &mut side_problems),
             _ => ClaudeSettings::default(),
         };
-        let origin = FileOrigin { path: &path, project: project.as_deref() };
         match read_servers_with(host, origin, &switched_off, &text) {
             Ok(servers) if servers.is_empty() && is_named => {
-                let message = format!("it has no servers of {}", host.name());
-                problems.push(FileProblem { host: Some(host), path, line: None, message });
+                report(Some(host), None, format!("it has no servers of {}", host.name()), false);
             }
-            Ok(servers) => found.extend(servers.into_iter().map(|server| {
-                let scope = if server.project.is_some() { Scope::Project } else { scope };
-                FoundServer { host, scope, path: path.clone(), server }
-            })),
-            Err(problem) => {
-                let (line, message) = (Some(problem.line), problem.message);
-                problems.push(FileProblem { host: Some(host), path, line, message });
+            Ok(servers) => {
+                let exposure = find_exposure(&path, scope, settings);
+                found.extend(servers.into_iter().map(|mut server| {
+                    if let Some(exposure) = &exposure {
+                        disable_exposed(&mut server, exposure);
+                    }
+                    let scope = if server.project.is_some() { Scope::Project } else { scope };
+                    FoundServer { host, scope, path: path.clone(), server }
+                }));
             }
+            Err(problem) => report(Some(host), Some(problem.line), problem.message, is_named),
         }
+        side_problems.retain(|side| problems.iter().all(|known| known.path != side.path));
+        problems.extend(side_problems);
     }
     (found, problems)
+}
+
+/// Fails if a file that a person named cannot be read.
+pub(super) fn refuse_unreadable(problems: &[FileProblem]) -> Outcome<()> {
+    let refused: Vec<String> = problems.iter().filter(|problem| problem.is_refused).map(describe).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{}; nothing was imported", refused.join("; "));
+    Err(Failure::usage_hint(message, "correct the file, or leave it out"))
+}
+
+fn describe(problem: &FileProblem) -> String {
+    let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+    format!("{}{line} cannot be imported: {}", problem.path.display(), problem.message)
+}
+
+/// Says who else could have written the file of a project, as `bowline trust` does.
+fn find_exposure(path: &Path, scope: Scope, settings: &Settings) -> Option<String> {
+    if scope != Scope::Project {
+        return None;
+    }
+    let home = home_folder(&*settings.env);
+    match ProjectFile::read(path) {
+        Ok(file) => file.check(home.as_deref()).err().map(|exposure| exposure.problem),
+        Err(problem) => Some(format!("who wrote {} cannot be told: {problem}", path.display())),
+    }
+}
+
+/// Disables a server that others could have written.
+fn disable_exposed(server: &mut HostServer, exposure: &str) {
+    if let HostServerContent::Server { entry, attention } = &mut server.content {
+        entry.set_enabled(false);
+        attention.push(format!("{exposure}, so look at what it runs"));
+    }
 }

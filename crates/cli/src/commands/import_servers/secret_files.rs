@@ -1,11 +1,13 @@
 //! Files for the secrets of imported servers, one for each, that only their owner can read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bowline_config::{Environment, Secret};
-use bowline_hosts::ServerEntry;
-use bowline_store::private;
+use bowline_hosts::{ServerEntry, StoredSecret};
+use bowline_settings::read_text_file;
+use bowline_store::private::{self, Creation};
 
 use crate::env;
 use crate::failure::{Failure, Outcome};
@@ -13,54 +15,189 @@ use crate::failure::{Failure, Outcome};
 /// Secrets that are to be written beside a configuration file.
 pub(super) struct SecretFiles {
     folder: PathBuf,
+    /// The configuration before the import. What it refers to is not shared with another entry.
+    config: String,
     secrets: BTreeMap<PathBuf, Secret>,
+    /// The names of the files in lower case, as some file systems take them for the same.
+    names: HashSet<String>,
+}
+
+/// What became of the files of secrets.
+#[derive(Default)]
+pub(super) struct SavedSecrets {
+    /// The files that were not there before.
+    created: Vec<PathBuf>,
+    /// What was done about permissions, as sentences.
+    pub(super) notes: Vec<String>,
 }
 
 /// The folder of the files, beside the configuration.
 pub(super) const FOLDER: &str = "secrets";
 
+/// Largest file that is compared with a secret, in MiB.
+const MAX_SECRET_MEBIBYTES: u64 = 32;
+
+// === impl SecretFiles ===
+
 impl SecretFiles {
-    pub(super) fn beside(config: &Path) -> Self {
-        let folder = config.parent().unwrap_or(Path::new("")).join(FOLDER);
-        Self { folder, secrets: BTreeMap::new() }
+    /// Starts with no secrets, for the configuration file at `path` with the content `config`.
+    pub(super) fn beside(path: &Path, config: String) -> Self {
+        let folder = path.parent().unwrap_or(Path::new("")).join(FOLDER);
+        Self { folder, config, secrets: BTreeMap::new(), names: HashSet::new() }
     }
 
     /// Takes the secrets out of an entry, which then names their files.
     pub(super) fn take_from(&mut self, name: &str, entry: &mut ServerEntry) {
-        let file_name = |label: &str| format!("{name}.{label}");
-        for stored in entry.take_secrets(&mut |label| format!("{FOLDER}/{}", file_name(label))) {
-            self.secrets.insert(self.folder.join(file_name(&stored.label)), Secret::new(stored.value));
-        }
+        entry.take_secrets(&mut |secret| {
+            let file_name = self.choose_name(name, secret);
+            let path = self.folder.join(&file_name);
+            self.names.insert(file_name.to_lowercase());
+            self.secrets.insert(path, Secret::new(secret.value.clone()));
+            format!("{FOLDER}/{file_name}")
+        });
     }
 
-    /// Writes the files.
-    pub(super) fn save(&self) -> Outcome<()> {
+    /// Chooses the name of a file that no other secret has and in which nothing else is.
+    fn choose_name(&self, server: &str, secret: &StoredSecret) -> String {
+        let first = format!("{server}.{}", secret.label);
+        let mut name = first.clone();
+        let mut number = 1;
+        while self.names.contains(&name.to_lowercase())
+            || self.config.contains(&format!("{FOLDER}/{name}}}"))
+            || !is_free_for(&self.folder.join(&name), &secret.value)
+        {
+            number += 1;
+            name = format!("{first}-{number}");
+        }
+        name
+    }
+
+    /// Writes the files. What is in the folder already is never overwritten.
+    pub(super) fn save(&self) -> Outcome<SavedSecrets> {
+        let mut saved = SavedSecrets::default();
         if self.secrets.is_empty() {
-            return Ok(());
+            return Ok(saved);
         }
-        let failed = |path: &Path, error: &std::io::Error| {
-            let why = env::describe_io_error(error);
-            Failure::usage(format!("{} cannot be written: {why}; nothing was imported", path.display()))
-        };
-        private::create_folder(&self.folder).map_err(|error| failed(&self.folder, &error))?;
+        self.prepare_folder(&mut saved.notes)?;
         for (path, secret) in &self.secrets {
-            private::replace_file(path, secret.expose().as_bytes()).map_err(|error| failed(path, &error))?;
+            match self.save_file(path, secret) {
+                Ok(Creation::Created) => saved.created.push(path.clone()),
+                Ok(Creation::AlreadyExists) => {}
+                Err(error) => {
+                    saved.remove();
+                    return Err(write_failure(path, &error));
+                }
+            }
         }
-        Ok(())
+        Ok(saved)
     }
 
-    /// Removes the files again.
-    pub(super) fn remove(&self) {
-        for path in self.secrets.keys() {
-            // A file that stays does no harm: only its owner can read it.
-            let _ = std::fs::remove_file(path);
+    /// Creates the folder, or sees to it that only its owner can open it.
+    fn prepare_folder(&self, notes: &mut Vec<String>) -> Outcome<()> {
+        let path = self.folder.display();
+        match std::fs::symlink_metadata(&self.folder) {
+            Ok(about) if about.is_symlink() => {
+                return Err(Failure::usage_hint(
+                    format!(
+                        "{path} is a link, so others may be able to read what is behind it; nothing was imported"
+                    ),
+                    "replace the link by a folder that only you can open, or import without --store-secrets",
+                ));
+            }
+            Ok(about) => restrict_own_folder(&self.folder, &about, notes)
+                .map_err(|error| write_failure(&self.folder, &error))?,
+            _ => {}
         }
+        private::refuse_shared_folder(&self.folder)
+            .map_err(|error| Failure::usage(format!("{error}; nothing was imported")))?;
+        private::create_folder(&self.folder).map_err(|error| write_failure(&self.folder, &error))
+    }
+
+    fn save_file(&self, path: &Path, secret: &Secret) -> io::Result<Creation> {
+        let creation = private::create_file(path, secret.expose().as_bytes())?;
+        if creation == Creation::AlreadyExists && !is_free_for(path, secret.expose()) {
+            return Err(io::Error::other("another program has written it meanwhile"));
+        }
+        #[cfg(unix)]
+        if creation == Creation::AlreadyExists {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(creation)
     }
 
     /// An environment in which the files are written already.
     pub(super) fn environment<'a>(&'a self, env: &'a dyn Environment) -> impl Environment + use<'a> {
         WithSecretFiles { files: self, env }
     }
+}
+
+// === impl SavedSecrets ===
+
+impl SavedSecrets {
+    /// Removes the files that were created.
+    pub(super) fn remove(&self) {
+        for path in &self.created {
+            // A file that stays does no harm: only its owner can read it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    let why = env::describe_io_error(error);
+    Failure::usage(format!("{} cannot be written: {why}; nothing was imported", path.display()))
+}
+
+/// Whether a secret can be in a file: there is none, or it is ours and has exactly this secret in it. What
+/// cannot be looked at is reported when it is written.
+fn is_free_for(path: &Path, secret: &str) -> bool {
+    match std::fs::symlink_metadata(path) {
+        Err(_) => true,
+        Ok(about) => {
+            about.is_file()
+                && is_own(&about)
+                && read_text_file(path, MAX_SECRET_MEBIBYTES).is_ok_and(|text| text == secret)
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_own(about: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(about) == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_own(_about: &std::fs::Metadata) -> bool {
+    true
+}
+
+/// Restricts a folder of ours to its owner, and adds a note if others had access. Files that others put there
+/// stay, and are not used.
+#[cfg(unix)]
+fn restrict_own_folder(folder: &Path, about: &std::fs::Metadata, notes: &mut Vec<String>) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = about.permissions().mode() & 0o7777;
+    if !about.is_dir() || !is_own(about) || mode & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+    let access = if mode & 0o022 == 0 { "look into" } else { "write to" };
+    let path = folder.display();
+    notes.push(format!("others could {access} {path} (mode {mode:03o}); now only you can open it"));
+    Ok(())
+}
+
+/// Changes nothing, because this platform has no permissions to check.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere a folder may belong to somebody else")]
+fn restrict_own_folder(
+    _folder: &Path,
+    _about: &std::fs::Metadata,
+    _notes: &mut Vec<String>,
+) -> io::Result<()> {
+    Ok(())
 }
 
 struct WithSecretFiles<'a> {

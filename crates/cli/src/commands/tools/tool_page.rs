@@ -1,8 +1,9 @@
 //! Shows one tool: what it does, what it takes and returns, and a command that calls it.
 
+use bowline::Json;
 use bowline::types::Tool;
 
-use crate::arguments::{Parameter, example_arguments, read_parameters};
+use crate::arguments::{Parameter, example_arguments, is_portable_word, read_parameters};
 use crate::commands::list::tool_hints;
 use crate::exit::Exit;
 use crate::failure::Outcome;
@@ -10,7 +11,7 @@ use crate::print::table::{flatten_text, wrap};
 use crate::print::text_width::display_width;
 use crate::print::{FAINT, NAME, Printer, STRONG, escape};
 use crate::settings::Settings;
-use crate::suggested_command::shell_quote;
+use crate::suggested_command::{CommandLine, quote_words};
 
 /// Shows a tool of the server that was typed, if it was.
 pub(super) fn show(settings: &Settings, server: Option<&str>, tool: &Tool) -> Outcome {
@@ -20,14 +21,45 @@ pub(super) fn show(settings: &Settings, server: Option<&str>, tool: &Tool) -> Ou
         return Ok(Exit::Ok);
     }
     let width = if printer.on_terminal() { printer.width } else { PIPE_WIDTH };
-    let example = example_arguments(&tool.input_schema).map(|arguments| {
-        let words = ["call"].into_iter().chain(server).chain([&*tool.name]);
-        let command = settings.command_line.format_command(words);
-        arguments.iter().fold(command, |command, word| format!("{command} {}", shell_quote(word)))
-    });
-    printer.write_layout(&render(tool, server.is_none(), example.as_deref(), width, printer))?;
+    let example = example_command(&settings.command_line, server, &tool.name, &tool.input_schema);
+    printer.write_layout(&render(tool, &example.unwrap_or_else(|why| why), width, printer))?;
     super::super::list::invisible_text_notes(printer, "tool", std::slice::from_ref(tool));
     Ok(Exit::Ok)
+}
+
+/// Returns a command that calls the tool of the server that was typed, or of a command; or why none is shown.
+/// The tool is described by a server, so the command holds it to its own name and arguments: see
+/// [`example_arguments`].
+fn example_command(
+    command_line: &CommandLine,
+    server: Option<&str>,
+    tool: &str,
+    schema: &Json,
+) -> Result<String, String> {
+    let obstacle = if tool.is_empty() {
+        Some("is empty")
+    } else if tool.starts_with('-') {
+        Some("begins with `-`, like an option")
+    } else if tool.contains('=') {
+        Some("contains `=`, like an argument")
+    } else if server.is_none() && tool.contains("://") {
+        Some("looks like a URL")
+    } else if tool.contains(escape::is_active) {
+        Some("has control characters or invisible ones")
+    } else if !is_portable_word(tool) {
+        Some("has a backslash that shells read differently")
+    } else {
+        None
+    };
+    if let Some(obstacle) = obstacle {
+        return Err(format!("no command is shown: the name of the tool {obstacle}"));
+    }
+    let Some(arguments) = example_arguments(schema) else {
+        return Err("no example was found that fits the input schema".to_owned());
+    };
+    let words = ["call"].into_iter().chain(server).chain([tool]);
+    let command = quote_words(command_line.format_command(words), &arguments);
+    Ok(if server.is_none() { format!("{command} -- COMMAND") } else { command })
 }
 
 /// Width of a page in a pipe.
@@ -35,7 +67,7 @@ const PIPE_WIDTH: usize = 100;
 /// How far the lines below a heading are indented.
 const INDENT: &str = "  ";
 
-fn render(tool: &Tool, is_command: bool, example: Option<&str>, width: usize, printer: &Printer) -> String {
+fn render(tool: &Tool, example: &str, width: usize, printer: &Printer) -> String {
     let title = Some(tool.display_name()).filter(|title| **title != *tool.name);
     let hints = tool_hints(tool);
     let mut heading = vec![printer.paint(NAME, &flatten_text(&tool.name))];
@@ -61,12 +93,7 @@ fn render(tool: &Tool, is_command: bool, example: Option<&str>, width: usize, pr
     if !output.is_empty() {
         section("Result", rows(&output, width, false));
     }
-    let example = match example {
-        Some(example) if is_command => format!("{example} -- COMMAND"),
-        Some(example) => example.to_owned(),
-        None => "no example was found that fits the input schema".to_owned(),
-    };
-    section("Example", vec![escape::line(&example).into_owned()]);
+    section("Example", vec![escape::line(example).into_owned()]);
     lines.push(String::new());
     lines.join("\n")
 }
@@ -108,3 +135,147 @@ fn rows(parameters: &[Parameter], width: usize, is_input: bool) -> Vec<String> {
 /// Greatest width of the first column, and least of the second.
 const MAX_LABEL_WIDTH: usize = 36;
 const MIN_ABOUT_WIDTH: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+    use crate::args::{CallArgs, Cli, Verb, rewrite_json_flag};
+    use crate::arguments::{RawArguments, split_pair};
+    use crate::settings::positional::PositionalArgs;
+
+    fn example(server: Option<&str>, tool: &str, schema: &Value) -> Result<String, String> {
+        example_command(&CommandLine::default(), server, tool, &Json::encode(schema).unwrap())
+    }
+
+    /// Splits a command like a POSIX shell, or like fish, in whose quotes a backslash escapes a quote and itself.
+    fn split(command: &str, is_fish: bool) -> Vec<String> {
+        let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
+        let mut chars = command.chars().peekable();
+        while let Some(c) = chars.next() {
+            assert!(!escape::is_active(c), "{command:?}");
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                '\\' if is_quoted && is_fish => match chars.next_if(|next| matches!(next, '\'' | '\\')) {
+                    Some(next) => word.push(next),
+                    None => word.push('\\'),
+                },
+                c if is_quoted => word.push(c),
+                '\\' => word.extend(chars.next()),
+                ' ' => words.push(std::mem::take(&mut word)),
+                c => {
+                    assert!(c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c), "{c} in {command}");
+                    word.push(c);
+                }
+            }
+        }
+        assert!(!is_quoted, "{command}");
+        words.push(word);
+        words
+    }
+
+    /// Parses a command like `bowline call` does, and returns the name of the tool and the arguments.
+    fn parse(command: &str, schema: &Value) -> (String, Map<String, Value>) {
+        let words = split(command, false);
+        assert_eq!(split(command, true), words, "{command}");
+        let parse_line = |words: Vec<String>| {
+            let argv = rewrite_json_flag(words.into_iter().map(Into::into));
+            Cli::try_parse_from(argv).unwrap_or_else(|error| panic!("{command}: {error}"))
+        };
+        let take_arguments = |cli: &mut Cli| {
+            let Verb::Call(CallArgs { words, args, target, .. }) = &mut cli.verb else { panic!("{command}") };
+            (std::mem::take(words), args.take(), std::mem::take(&mut target.command))
+        };
+        let mut cli = parse_line(words);
+        let (words, args, server) = take_arguments(&mut cli);
+        let mut plain = parse_line(["bowline", "call"].map(String::from).into());
+        take_arguments(&mut plain);
+        assert_eq!(format!("{cli:?}"), format!("{plain:?}"), "an option is set: {command}");
+        let mut words = PositionalArgs::new("call", "", words, &server).ok().unwrap();
+        let tool = words.take_required("", "").ok().unwrap();
+        assert!(!tool.contains('=') && !words.take_word("-"), "{command}");
+        let pairs = words.into_pairs().ok().unwrap();
+        for pair in &pairs {
+            let (_, value) = split_pair(pair).unwrap();
+            assert!(value == "@" || !value.starts_with('@'), "a file is read: {command}");
+        }
+        let arguments = RawArguments::parse(args.as_deref(), pairs).ok().unwrap();
+        (tool, arguments.into_typed(schema).ok().unwrap())
+    }
+
+    #[test]
+    fn a_tool_that_no_command_can_name_has_no_example() {
+        for (server, tool, why) in [
+            (Some("s"), "", "is empty"),
+            (Some("s"), "-x", "begins with `-`, like an option"),
+            (Some("s"), "--config=/tmp/x", "begins with `-`, like an option"),
+            (Some("s"), "a=b", "contains `=`, like an argument"),
+            (Some("s"), "=ls", "contains `=`, like an argument"),
+            (Some("s"), "key:=x", "contains `=`, like an argument"),
+            (None, "a://b", "looks like a URL"),
+            (Some("s"), "\u{1b}[31m", "has control characters or invisible ones"),
+            (Some("s"), "a\u{202e}b", "has control characters or invisible ones"),
+            (Some("s"), r"\'; touch x; '", "has a backslash that shells read differently"),
+        ] {
+            let shown = example(server, tool, &json!({}));
+            assert_eq!(shown, Err(format!("no command is shown: the name of the tool {why}")));
+        }
+        let quoted = r"bowline call s 'it'\''s $(x)'".to_owned();
+        assert_eq!(example(Some("s"), "it's $(x)", &json!({})), Ok(quoted));
+        assert_eq!(example(Some("s"), "a://b", &json!({})), Ok("bowline call s a://b".to_owned()));
+    }
+
+    #[test]
+    fn an_example_command_is_read_as_its_own_literal_arguments() {
+        let plain = "@ @- @/etc/passwd - -- --config --args -v --json = : := ' \" \\ ~ $(x) `x` ! { } [ ] [1] a b \
+                     1 -1 1e3 true null é :// % # ; & call #/$defs/x";
+        let invisible = ["\u{1b}", "\n", "\0", "\u{202e}", "\u{e0041}", " "];
+        let parts: Vec<_> = plain.split(' ').chain(invisible).collect();
+        let mut random = fastrand::Rng::with_seed(17);
+        let mut shown = 0;
+        for _ in 0..600 {
+            let text = |random: &mut fastrand::Rng| -> String {
+                (0..random.usize(0..4)).map(|_| parts[random.usize(..parts.len())]).collect()
+            };
+            let mut properties = Map::new();
+            for _ in 0..random.usize(1..4) {
+                let words = [text(&mut random), text(&mut random)];
+                let value = match random.u8(0..8) {
+                    0 => json!(random.i64(..)),
+                    1 => json!(words),
+                    2 => json!({ (words[0].as_str()): words[1] }),
+                    3 => json!([[words[0]], random.bool()]),
+                    _ => json!(words[0]),
+                };
+                let mut property = match random.u8(0..5) {
+                    0 => json!({ "const": value }),
+                    1 => json!({ "enum": [value] }),
+                    2 => json!({ "examples": [value] }),
+                    _ => json!({ "default": value }),
+                };
+                if random.bool() {
+                    let kinds =
+                        [json!("string"), json!("array"), json!("object"), json!(["string", "integer"])];
+                    property["type"] = kinds[random.usize(..kinds.len())].clone();
+                }
+                properties.insert(if random.bool() { "q".to_owned() } else { text(&mut random) }, property);
+            }
+            let value = |property: &Value| {
+                let listed = || &property.get("enum").or(property.get("examples")).unwrap()[0];
+                property.get("const").or(property.get("default")).unwrap_or_else(listed).clone()
+            };
+            let expected: Map<_, _> =
+                properties.iter().map(|(name, property)| (name.clone(), value(property))).collect();
+            let required: Vec<_> = properties.keys().cloned().collect();
+            let schema = json!({ "type": "object", "properties": properties, "required": required });
+            let tool = if random.bool() { "tool".to_owned() } else { text(&mut random) };
+            let server = random.bool().then_some("server");
+            let Ok(command) = example(server, &tool, &schema) else { continue };
+            shown += 1;
+            assert_eq!(parse(&command, &schema), (tool, expected), "{command}");
+        }
+        assert!(shown > 150, "only {shown} have an example");
+    }
+}

