@@ -54,7 +54,7 @@ pub(crate) struct PendingCall {
     attempt: Attempt,
     exchange: u64,
     written: bool,
-    kind: PendingKind,
+    pub(crate) kind: PendingKind,
 }
 
 /// What a pending request is for.
