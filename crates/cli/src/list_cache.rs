@@ -240,13 +240,11 @@ impl ListCache {
         let until = tokio::time::Instant::now() + FETCH_TIME;
         let each = servers.iter().map(async |server| {
             let Some(client) = registry.get(&server.name) else { return Err("it was not opened".to_owned()) };
-            match timeout_at(until, ServerLists::fetch(&client)).await {
-                Ok(fetched) => fetched.map_err(|error| error.to_string()),
-                Err(_) => {
-                    self.save_timeout(server);
-                    Err(format!("it has not answered within {}", units::time(FETCH_TIME)))
-                }
+            if let Ok(fetched) = timeout_at(until, ServerLists::fetch(&client)).await {
+                return fetched.map_err(|error| error.to_string());
             }
+            self.save_timeout(server);
+            Err(format!("it has not answered within {}", units::time(FETCH_TIME)))
         });
         join_all(each).await
     }

@@ -191,7 +191,8 @@ fn lasts(example: &str) -> bool {
 async fn examples_that_last_are_run_and_ended() {
     let examples = examples(&Context::new());
     let context = Context::new();
-    let server = server().await.command();
+    let running = server().await;
+    let server = running.command();
     let talking = |name| {
         let talks = r#"echo begun >&2; exec "$0" "$@""#;
         let mut command = server.clone();

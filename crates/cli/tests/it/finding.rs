@@ -174,7 +174,7 @@ async fn a_server_that_has_just_not_answered_is_not_asked_again() {
     let math = testkit::server().tool("add").run().await;
     let slow = testkit::server().tool("echo").run().await;
     context.user_config(&[http_entry("math", &math), http_entry("slow", &slow)].concat());
-    let key = ServerKey::from_server(&Server::http("slow", &slow.url()).build().unwrap());
+    let key = ServerKey::from_server(&Server::http("slow", slow.url()).build().unwrap());
     std::fs::create_dir_all(context.path(CATALOG)).unwrap();
     std::fs::write(context.path(CATALOG).join(format!("{key}.timeout")), "").unwrap();
     for words in [&["search", "add"][..], &["tools"]] {

@@ -58,14 +58,14 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny) -> Vec<Vec<SecretPart>> {
             Some(("header" | "headers" | "H", at)) => Some(at),
             _ => None,
         };
-        let in_header = header_at.and_then(|at| Some(shift(find_in_header(&word[at..], scrutiny)?, at)));
-        let in_assigned = assigned
+        let of_header = header_at.and_then(|at| Some(shift(find_in_header(&word[at..], scrutiny)?, at)));
+        let of_assignment = assigned
             .filter(|(name, _)| is_identifier(name) && is_secret_name(name))
             .filter(|(name, _)| {
                 scrutiny == Scrutiny::Lenient || word.starts_with('-') || !used.contains(name)
             })
             .and_then(|(_, at)| scrutiny.find_accepted_literals(word, at));
-        if let Some(parts) = in_header.or(in_assigned) {
+        if let Some(parts) = of_header.or(of_assignment) {
             found.push(parts);
             continue;
         }

@@ -52,8 +52,7 @@ pub struct Retry {
     started_at: Instant,
     /// Time of the first failure since the last sign of life.
     first_failure: Option<Instant>,
-    /// Time when the request was last sent.
-    last_sent: Instant,
+    last_sending: Sending,
     link: LinkFacts,
     state: State,
     /// Outcome of all sendings before the last one.
@@ -70,12 +69,8 @@ pub struct Retry {
     refetched_annotations: bool,
     /// Whether a 404 or 410 was believed without a probe.
     believed_not_found: bool,
-    /// Whether the probe was sent again because the first one was cut.
-    repeated_probe: bool,
     /// Time before which the server does not want the request again (`Retry-After`).
     not_before: Option<Instant>,
-    /// Whether the server has sent a message about the request since it was last sent.
-    was_heard_of: bool,
     report: Option<Report>,
 }
 
@@ -85,7 +80,8 @@ enum State {
     /// Waits for the reply to the request.
     ExpectReply,
     /// Waits for the reply to a probe that follows a refusal.
-    ExpectProbe { words: LossWording, refusal: Reply, probe: Probe, after: AfterProbe },
+    /// `is_repeated`: an earlier one of the same kind was cut.
+    ExpectProbe { words: LossWording, refusal: Reply, probe: Probe, after: AfterProbe, is_repeated: bool },
     /// Waits for the next link. Holds the failure on the last one and what is known of its
     /// execution.
     ExpectLink { failed: FinalFailure, execution: Execution },
@@ -99,6 +95,14 @@ enum State {
     ExpectTime { until: Instant, failed: FinalFailure },
     /// Waits for nothing: the final failure was reported.
     Finished,
+}
+
+/// The last time that the request was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    at: Instant,
+    /// Whether the server has sent a message about the request since then.
+    was_heard_of: bool,
 }
 
 /// What follows if a probe is refused in the same way as the request.
@@ -120,7 +124,7 @@ impl Retry {
             limits,
             started_at: begun,
             first_failure: None,
-            last_sent: begun,
+            last_sending: Sending { at: begun, was_heard_of: false },
             link: LinkFacts::default(),
             state: State::ExpectReply,
             execution: Execution::NotExecuted,
@@ -130,9 +134,7 @@ impl Retry {
             reconnected_for_login: false,
             refetched_annotations: false,
             believed_not_found: false,
-            repeated_probe: false,
             not_before: None,
-            was_heard_of: false,
             report: None,
         }
     }
@@ -163,7 +165,7 @@ impl Retry {
     /// Excludes the time that a person took to answer from all limits.
     pub fn exclude_pause(&mut self, pause: Duration) {
         self.started_at += pause;
-        self.last_sent += pause;
+        self.last_sending.at += pause;
         self.first_failure = self.first_failure.map(|failed| failed + pause);
     }
 
@@ -171,14 +173,14 @@ impl Retry {
     /// question, or its stream. A server that refuses every request in front of its tools does not, so
     /// no refusal proves any more that the request was not executed.
     pub fn record_message(&mut self) {
-        self.was_heard_of = true;
+        self.last_sending.was_heard_of = true;
     }
 
     /// Takes the failure of a sending, with the current facts of the link that it was sent over.
     pub fn handle_failure(&mut self, now: Instant, link: LinkFacts, failure: SendFailure) -> Step {
         self.link = link;
         // A sending that outlasted the idle limit must have shown signs of life meanwhile.
-        if now.saturating_duration_since(self.last_sent) > self.limits.idle {
+        if now.saturating_duration_since(self.last_sending.at) > self.limits.idle {
             self.first_failure = None;
         }
         self.first_failure.get_or_insert(now);
@@ -192,12 +194,9 @@ impl Retry {
                 self.reconnect(FinalFailure::NotSent, Execution::NotExecuted)
             }
             SendFailure::Reply(verdict, Reply::Fault(fault))
-                if self.was_heard_of && fault.execution == Execution::NotExecuted =>
+                if self.last_sending.was_heard_of && fault.execution == Execution::NotExecuted =>
             {
                 let fault = Fault { execution: Execution::Unknown, ..fault };
-                if matches!(fault.cause, Cause::LoginRequired { .. }) {
-                    return self.finish(FinalFailure::Fault(fault));
-                }
                 self.handle_failure(now, link, SendFailure::Reply(verdict, Reply::Fault(fault)))
             }
             // The first 404 is believed. A second one in the same call, on a session that was
@@ -216,6 +215,9 @@ impl Retry {
                 Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {
                     match fault.execution {
                         Execution::NotExecuted => self.request_login(fault),
+                        Execution::Unknown if self.last_sending.was_heard_of => {
+                            self.finish(FinalFailure::Fault(fault))
+                        }
                         // Another request was refused while this one was pending.
                         Execution::Unknown => {
                             self.reconnect_if_safe(FinalFailure::Fault(fault), Execution::Unknown)
@@ -236,7 +238,7 @@ impl Retry {
     /// Takes the reply to a probe, with its verdict on the session. `None`: the link is gone, so
     /// the probe could not be sent.
     pub fn handle_probe(&mut self, now: Instant, answer: Option<(Verdict, Reply)>) -> Step {
-        let State::ExpectProbe { words, refusal, probe, after } = self.take_state() else {
+        let State::ExpectProbe { words, refusal, probe, after, is_repeated } = self.take_state() else {
             return self.out_of_order();
         };
         let finding = match &answer {
@@ -248,8 +250,9 @@ impl Retry {
                 evidence::weigh_probe_reply(refused, answer, self.link.list_method)
             }
         };
+        let is_cut = matches!(&answer, Some((_, Reply::Fault(fault))) if fault.cause == Cause::Cut);
         match (finding, after) {
-            (ProbeConclusion::SameRefusal, AfterProbe::Wait(wait)) if !self.was_heard_of => {
+            (ProbeConclusion::SameRefusal, AfterProbe::Wait(wait)) if !self.last_sending.was_heard_of => {
                 self.wait(now, wait, mark_not_executed(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
@@ -260,14 +263,19 @@ impl Retry {
             }
             (ProbeConclusion::Session(liveness), AfterProbe::Reconnect) => match liveness {
                 SessionLiveness::NeedsProbe(probe) => {
-                    self.state = State::ExpectProbe { words, refusal, probe, after };
+                    self.state = State::ExpectProbe { words, refusal, probe, after, is_repeated: false };
+                    Step::Probe(probe)
+                }
+                // The connection may have been cut by whatever lost the session. Over HTTP the session
+                // can be asked again on another one.
+                SessionLiveness::Unanswered if is_cut && self.link.http && !is_repeated => {
+                    self.state = State::ExpectProbe { words, refusal, probe, after, is_repeated: true };
                     Step::Probe(probe)
                 }
                 SessionLiveness::Alive => self.accept_refusal(now, &refusal),
                 SessionLiveness::Lost => self.lose_session(failure_from_reply(&refusal), Execution::Unknown),
                 SessionLiveness::Unanswered => {
-                    let answer = answer.map(|(_, reply)| reply);
-                    self.handle_unanswered_probe(now, (words, refusal, probe), answer)
+                    self.handle_unanswered_probe(now, &refusal, answer.map(|(_, reply)| reply))
                 }
             },
         }
@@ -388,23 +396,9 @@ impl Retry {
 
     /// Handles a refusal whose probe got no answer. Nothing is proved, and nothing is discarded but
     /// a link that does not answer.
-    fn handle_unanswered_probe(
-        &mut self,
-        now: Instant,
-        (words, refusal, probe): (LossWording, Reply, Probe),
-        answer: Option<Reply>,
-    ) -> Step {
-        let shown = mark_unknown(failure_from_reply(&refusal));
+    fn handle_unanswered_probe(&mut self, now: Instant, refusal: &Reply, answer: Option<Reply>) -> Step {
+        let shown = mark_unknown(failure_from_reply(refusal));
         match answer {
-            // The connection may have been cut by whatever lost the session. Over HTTP the session can
-            // be asked again on another one.
-            Some(Reply::Fault(fault))
-                if fault.cause == Cause::Cut && self.link.http && !self.repeated_probe =>
-            {
-                self.repeated_probe = true;
-                self.state = State::ExpectProbe { words, refusal, probe, after: AfterProbe::Reconnect };
-                Step::Probe(probe)
-            }
             Some(Reply::Fault(fault)) if matches!(fault.cause, Cause::Timeout(_)) => {
                 let note = "the server answers nothing, not even a probe";
                 self.lose_link(Fault::new(Cause::Cut).with_note(note), shown)
@@ -416,9 +410,8 @@ impl Retry {
     }
 
     fn probe(&mut self, words: LossWording, refusal: Reply, after: AfterProbe) -> Step {
-        self.repeated_probe = false;
         let probe = evidence::first_probe(words, self.link.list_method);
-        self.state = State::ExpectProbe { words, refusal, probe, after };
+        self.state = State::ExpectProbe { words, refusal, probe, after, is_repeated: false };
         Step::Probe(probe)
     }
 
@@ -520,8 +513,7 @@ impl Retry {
     }
 
     fn send(&mut self, now: Instant) -> Step {
-        self.last_sent = now;
-        self.was_heard_of = false;
+        self.last_sending = Sending { at: now, was_heard_of: false };
         self.state = State::ExpectReply;
         Step::Send
     }
@@ -555,7 +547,7 @@ impl Retry {
 
     /// What is known of a request that the server refused in front of its tools.
     fn execution_if_refused(&self) -> Execution {
-        if self.was_heard_of { Execution::Unknown } else { Execution::NotExecuted }
+        if self.last_sending.was_heard_of { Execution::Unknown } else { Execution::NotExecuted }
     }
 
     fn take_state(&mut self) -> State {
@@ -577,7 +569,7 @@ impl Retry {
             && *self.request.method == *method::TOOLS_CALL
             && self.link.http
             && self.link.modern
-            && !self.was_heard_of
+            && !self.last_sending.was_heard_of
             && !self.refetched_annotations
     }
 }

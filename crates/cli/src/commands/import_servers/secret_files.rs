@@ -80,7 +80,7 @@ impl SecretFiles {
         }
         self.prepare_folder(&mut saved.notes)?;
         for (path, secret) in &self.secrets {
-            match self.save_file(path, secret) {
+            match save_file(path, secret) {
                 Ok(Creation::Created) => saved.created.push(path.clone()),
                 Ok(Creation::AlreadyExists) => {}
                 Err(error) => {
@@ -113,19 +113,6 @@ impl SecretFiles {
         private::create_folder(&self.folder).map_err(|error| write_failure(&self.folder, &error))
     }
 
-    fn save_file(&self, path: &Path, secret: &Secret) -> io::Result<Creation> {
-        let creation = private::create_file(path, secret.expose().as_bytes())?;
-        if creation == Creation::AlreadyExists && !is_free_for(path, secret.expose()) {
-            return Err(io::Error::other("another program has written it meanwhile"));
-        }
-        #[cfg(unix)]
-        if creation == Creation::AlreadyExists {
-            use std::os::unix::fs::PermissionsExt as _;
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        }
-        Ok(creation)
-    }
-
     /// An environment in which the files are written already.
     pub(super) fn environment<'a>(&'a self, env: &'a dyn Environment) -> impl Environment + use<'a> {
         WithSecretFiles { files: self, env }
@@ -142,6 +129,20 @@ impl SavedSecrets {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Writes a file of its own for a secret, or keeps one that has exactly this secret in it.
+fn save_file(path: &Path, secret: &Secret) -> io::Result<Creation> {
+    let creation = private::create_file(path, secret.expose().as_bytes())?;
+    if creation == Creation::AlreadyExists && !is_free_for(path, secret.expose()) {
+        return Err(io::Error::other("another program has written it meanwhile"));
+    }
+    #[cfg(unix)]
+    if creation == Creation::AlreadyExists {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(creation)
 }
 
 fn write_failure(path: &Path, error: &io::Error) -> Failure {
@@ -179,7 +180,7 @@ fn restrict_own_folder(folder: &Path, about: &std::fs::Metadata, notes: &mut Vec
     use std::os::unix::fs::PermissionsExt as _;
 
     let mode = about.permissions().mode() & 0o7777;
-    if !about.is_dir() || !is_own(about) || mode & 0o077 == 0 {
+    if !about.is_dir() || !is_own(about) || mode.trailing_zeros() >= 6 {
         return Ok(());
     }
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;

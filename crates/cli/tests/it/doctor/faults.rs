@@ -318,7 +318,7 @@ async fn list_without_a_last_page_is_named() {
     let (pages, after) = after.split_once(' ').unwrap();
     assert!(pages.parse::<usize>().unwrap() > 0, "{shown}");
     verdict!(format!("{before}page N {after}"), @"
-    exit 5
+    exit 4
     requests failed, server: the call took longer than its limit: page N of the list was not its last
       its pages are slow, or there is no last one: ask who runs the server, or see its log
       $ bowline info docs -vv

