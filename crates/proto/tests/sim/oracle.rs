@@ -139,6 +139,11 @@ impl Oracle {
         self.sendings.last_mut().expect("it was sent").was_heard_of = true;
     }
 
+    /// Whether the server sent a message about the request at any time.
+    pub(crate) fn was_heard_of(&self) -> bool {
+        self.sendings.iter().any(|sending| sending.was_heard_of)
+    }
+
     /// Records that the link or the time ended before a reply.
     pub(crate) fn record_silence(&mut self, written: bool) {
         self.set_last(if written { SendEvidence::Opaque } else { SendEvidence::Unwritten });
