@@ -300,9 +300,9 @@ mod tests {
         assert_eq!(meant(&schema, json!({"pth": 1, "Query": 1})), "path query");
         assert_eq!(meant(&schema, json!({"pth": 1, "pathh": 1, "query": 1})), "path");
         assert_eq!(meant(&schema, json!({"pth": 1, "path": 1})), "", "it is not missing");
-        assert_eq!(meant(&schema, json!({"limt": 1, "zzz": 1})), "");
+        assert_eq!(meant(&schema, json!({"limi": 1, "zzz": 1})), "");
         let closed = json!({"properties": properties, "additionalProperties": false});
-        assert_eq!(meant(&closed, json!({"limt": 1})), "limit");
+        assert_eq!(meant(&closed, json!({"limi": 1})), "limit");
     }
 
     #[test]
