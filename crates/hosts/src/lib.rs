@@ -17,5 +17,6 @@ pub use import::{FoundServer, ImportAction, PlannedServer, guess_host, plan_impo
 pub use locations::{ClaudeFiles, HostFile, Scope, host_files, profile_files, project_of_file};
 pub use read::{
     ClaudeSettings, FileOrigin, HostServer, HostServerContent, ServerEntry, StoredSecret, check_syntax,
-    has_secret, read_servers, read_servers_with,
+    has_secret, read_servers, read_servers_with, redact_tokens, secret_values_in_pair,
+    secret_values_in_words,
 };

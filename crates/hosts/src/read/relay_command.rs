@@ -81,6 +81,12 @@ fn strip_runner(words: &[String]) -> Option<(String, &[String])> {
     }
 }
 
+/// Returns the index of the word that names what a package runner runs; `None` if the command is no runner.
+pub(super) fn package_index(words: &[String]) -> Option<usize> {
+    let (_, args) = strip_runner(words)?;
+    (words.len() - args.len()).checked_sub(1).filter(|index| *index > 0)
+}
+
 /// Returns the package that follows the options of a runner.
 fn strip_options(words: &[String]) -> Option<(String, &[String])> {
     let mut rest = words;
@@ -181,13 +187,25 @@ impl RelayArgs {
                 }
                 "--debug" | "--silent" | "--enable-proxy" | "--keep-alive" | "--device-code" | "-v"
                 | "-q" => {}
-                unknown if unknown.starts_with('-') => found.note(format!("`{unknown}` is not used")),
+                unknown if unknown.starts_with('-') => {
+                    found.note(format!("`{}` is not used", option_name(unknown)));
+                }
                 url if parsed.url.is_none() && url.contains("://") => parsed.url = Some(word.clone()),
                 other => parsed.port = other.parse().ok().or(parsed.port),
             }
         }
         parsed
     }
+}
+
+/// The name of an option, without a value that is attached to it and may be a secret.
+fn option_name(word: &str) -> &str {
+    let end = match word.strip_prefix("--") {
+        Some(_) => word.find(|c: char| c == '=' || c == ':' || c.is_whitespace()),
+        // One letter; the rest of the word is its value.
+        None => word.char_indices().nth(2).map(|(at, _)| at),
+    };
+    &word[..end.unwrap_or(word.len())]
 }
 
 /// A relay as an entry with its URL, and the tools that it hides.
@@ -308,6 +326,19 @@ mod tests {
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn value_of_an_unknown_option_is_not_quoted() {
+        for (word, name) in [
+            ("-HAuthorization: Bearer T", "-H"),
+            ("--header=Authorization: Bearer T", "--header"),
+            ("--ipv4", "--ipv4"),
+            ("-é1", "-é"),
+            ("-", "-"),
+        ] {
+            assert_eq!(option_name(word), name);
+        }
     }
 
     #[test]

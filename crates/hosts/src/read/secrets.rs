@@ -1,10 +1,14 @@
 //! Decides which parts of a value look like secrets.
 
 mod scrutiny;
+mod tokens;
 
 use std::ops::Range;
 
 use self::scrutiny::{Scrutiny, leading_run, used_names};
+pub use self::tokens::redact_tokens;
+use self::tokens::{has_token_prefix, is_package_name, is_random, is_random_word};
+use super::relay_command::package_index;
 
 /// What is shown in place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
@@ -27,22 +31,85 @@ pub(crate) fn find_in_value(name: &str, value: &str) -> Vec<SecretPart> {
 
 /// Whether a word of a command line looks like it holds a secret. In doubt it does.
 pub fn has_secret(words: &[String]) -> bool {
-    find_in_words(words, Scrutiny::Lenient).iter().any(|parts| !parts.is_empty())
+    find_in_words(words, Scrutiny::Lenient, None).iter().any(|parts| !parts.is_empty())
 }
 
-/// Finds secrets in each argument of a command. What could be code is none.
-pub(crate) fn find_in_args(args: &[String]) -> Vec<Vec<SecretPart>> {
-    find_in_words(args, Scrutiny::of_command(args))
+/// Finds secrets in each argument of a command. What could be code is none, and neither is the package that a runner
+/// such as `npx` starts.
+pub(crate) fn find_in_args(command: &str, args: &[String]) -> Vec<Vec<SecretPart>> {
+    let words: Vec<String> = std::iter::once(command.to_owned()).chain(args.iter().cloned()).collect();
+    let package = package_index(&words).and_then(|at| at.checked_sub(1));
+    find_in_words(args, Scrutiny::of_command(args), package)
 }
 
-fn find_in_words(words: &[String], scrutiny: Scrutiny) -> Vec<Vec<SecretPart>> {
+/// Finds secrets in a command that may have its arguments in it. What could be code is none.
+pub(crate) fn find_in_command(command: &str) -> Vec<SecretPart> {
+    let (ranges, words) = split_command(command);
+    let Some((_, args)) = words.split_first().filter(|(_, args)| !args.is_empty()) else { return Vec::new() };
+    let found = find_in_words(&words, Scrutiny::of_command(args), package_index(&words));
+    ranges.iter().zip(found).flat_map(|(range, parts)| shift(parts, range.start)).collect()
+}
+
+/// Returns the secrets in the words of a command line, of which each may be a command line itself, for who hides them
+/// elsewhere. In doubt a word is one.
+pub fn secret_values_in_words(words: &[String]) -> Vec<String> {
+    let inner = words.iter().map(|word| split_command(word).1).filter(|words| words.len() > 1);
+    let lines = std::iter::once(words.to_vec()).chain(inner);
+    lines.flat_map(|words| values(&words, &find_in_words(&words, Scrutiny::Lenient, None))).collect()
+}
+
+/// Returns the secrets in the value of a variable, header or parameter, for who hides them elsewhere. In doubt it is
+/// one.
+pub fn secret_values_in_pair(name: &str, value: &str) -> Vec<String> {
+    let parts = if is_secret_name(name) {
+        find_literals(value, scheme_length(value))
+    } else {
+        find_in_text(value, Scrutiny::Lenient)
+    };
+    values(&[value.to_owned()], &[parts])
+}
+
+fn values(texts: &[String], found: &[Vec<SecretPart>]) -> Vec<String> {
+    let parts = texts.iter().zip(found).flat_map(|(text, parts)| parts.iter().map(move |part| (text, part)));
+    parts.map(|(text, part)| text[part.range.clone()].to_owned()).collect()
+}
+
+/// Splits a command line at its blanks. A word in quotation marks is one word without them.
+fn split_command(line: &str) -> (Vec<Range<usize>>, Vec<String>) {
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while let Some(begin) = line[at..].find(|c: char| !c.is_whitespace()).map(|blanks| at + blanks) {
+        let mut quote = None;
+        let ends_word = |c: char| {
+            match quote {
+                Some(open) if open == c => quote = None,
+                Some(_) => {}
+                None if matches!(c, '"' | '\'') => quote = Some(c),
+                None => return c.is_whitespace(),
+            }
+            false
+        };
+        let end = line[begin..].find(ends_word).map_or(line.len(), |length| begin + length);
+        let word = &line[begin..end];
+        let is_whole = |mark: char| {
+            word.len() > 1 && word.starts_with(mark) && word[1..].find(mark) == Some(word.len() - 2)
+        };
+        let marks = usize::from(is_whole('"') || is_whole('\''));
+        ranges.push(begin + marks..end - marks);
+        at = end;
+    }
+    let words = ranges.iter().map(|range| line[range.clone()].to_owned()).collect();
+    (ranges, words)
+}
+
+fn find_in_words(words: &[String], scrutiny: Scrutiny, package: Option<usize>) -> Vec<Vec<SecretPart>> {
     let mut found = Vec::with_capacity(words.len());
     let mut is_value_of_secret = false;
     let mut is_header = false;
     let used = used_names(words);
     // A token may begin with one hyphen; where it could be an option, it is taken for one.
     let option_start = if scrutiny == Scrutiny::Lenient { "--" } else { "-" };
-    for word in words {
+    for (at, word) in words.iter().enumerate() {
         let was_secret = std::mem::take(&mut is_value_of_secret);
         let was_header = std::mem::take(&mut is_header);
         if was_secret
@@ -73,8 +140,16 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny) -> Vec<Vec<SecretPart>> {
         let is_option = word.starts_with('-') && is_identifier(name);
         is_header = is_option && matches!(word.as_str(), "-H" | "--header" | "--headers");
         is_value_of_secret = is_option && !is_header && is_secret_name(name);
+        let before = at.checked_sub(1).map(|before| words[before].as_str());
+        if is_package(at, before, package) && is_package_name(word) {
+            found.push(Vec::new());
+            continue;
+        }
         let mut parts = find_in_text(word, scrutiny);
         parts.extend(scrutiny.find_assigned(word, &used));
+        if parts.is_empty() && scrutiny != Scrutiny::Lenient && is_random_argument(word, before, scrutiny) {
+            parts.push(SecretPart { range: 0..word.len(), is_storable: true });
+        }
         parts.sort_by_key(|part| part.range.start);
         let mut end = 0;
         parts.retain(|part| {
@@ -85,6 +160,23 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny) -> Vec<Vec<SecretPart>> {
         found.push(parts);
     }
     found
+}
+
+/// Whether a word of a command names a package that a runner starts: the word at `package`, or the value of an option
+/// before it.
+fn is_package(at: usize, before: Option<&str>, package: Option<usize>) -> bool {
+    package.is_some_and(|package| {
+        at == package || (at < package && matches!(before, Some("-p" | "--package" | "--from")))
+    })
+}
+
+/// Whether an argument is a long random word, and not the value of an option that names something by its id or hash.
+fn is_random_argument(word: &str, before: Option<&str>, scrutiny: Scrutiny) -> bool {
+    let is_named = before.filter(|before| before.starts_with('-')).is_some_and(|option| {
+        let last = option.rsplit(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
+        HARMLESS_ENDS.contains(&&*last) || HASH_ENDS.contains(&&*last)
+    });
+    !is_named && !word.contains('/') && is_random_word(word) && scrutiny.accepts(word)
 }
 
 /// Finds secrets in `Name: value`; `None` if the name is not that of a secret, or the value could be code.
@@ -238,19 +330,6 @@ fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-fn has_token_prefix(word: &str) -> bool {
-    word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
-}
-
-/// Whether a part of a path looks like it was drawn at random.
-fn is_random(part: &str) -> bool {
-    let count = |is: fn(&u8) -> bool| part.bytes().filter(is).count();
-    part.len() >= 20
-        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
-        && count(u8::is_ascii_digit) >= 3
-        && count(u8::is_ascii_alphabetic) >= 3
-}
-
 const SCHEMES: [&str; 6] = ["Bearer", "Basic", "Token", "ApiKey", "Digest", "Key"];
 
 const SECRET_WORDS: [&str; 17] = [
@@ -283,25 +362,8 @@ const HARMLESS_ENDS: [&str; 22] = [
     "mode", "limit", "timeout", "command", "cmd", "helper", "program", "script", "exec",
 ];
 
-/// How tokens of well-known services begin.
-const TOKEN_PREFIXES: [&str; 16] = [
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "eyJ",
-    "ntn_",
-];
+/// Last words of options whose values look random and are public.
+const HASH_ENDS: [&str; 8] = ["checksum", "commit", "digest", "hash", "ref", "rev", "sha", "sha256"];
 
 #[cfg(test)]
 mod tests {
@@ -351,8 +413,12 @@ mod tests {
     }
 
     fn redacted_args(args: &[&str]) -> Vec<String> {
+        redacted_args_of("s", args)
+    }
+
+    fn redacted_args_of(command: &str, args: &[&str]) -> Vec<String> {
         let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-        args.iter().zip(find_in_args(&args)).map(|(arg, parts)| redacted(arg, parts)).collect()
+        args.iter().zip(find_in_args(command, &args)).map(|(arg, parts)| redacted(arg, parts)).collect()
     }
 
     #[test]
@@ -449,6 +515,60 @@ mod tests {
             assert_eq!(redacted_args(&["-c", &arg]), ["-c", &*shown]);
         }
         assert_eq!(redacted_args(&["-c", "exec x \"$@\"", "--token", random])[3], "*");
+    }
+
+    #[test]
+    fn a_token_is_a_secret_where_a_package_name_is_none() {
+        let random = "0f8fad5bd9cb469fa16570867728950e";
+        for (command, args, shown) in [
+            ("npx", &["-y", "sk-learn-mcp-server@1.2.3"][..], &["-y", "sk-learn-mcp-server@1.2.3"][..]),
+            ("npx", &["-y", "sk-live-S3CR3T0123456789"], &["-y", "*"]),
+            ("npx", &["-y", "sk-S3CR3T"], &["-y", "*"]),
+            ("npx", &["-y", random], &["-y", "*"]),
+            ("npx", &["-y", "server", random, "sk-S3CR3T"], &["-y", "server", "*", "*"]),
+            ("uvx", &["--from", "sk-learn-mcp-server", "run"], &["--from", "sk-learn-mcp-server", "run"]),
+            ("uvx", &["--from", "sk-live-S3CR3T0123456789", "run"], &["--from", "*", "run"]),
+            ("cmd", &["/c", "npx", "sk-learn-mcp-server"], &["/c", "npx", "sk-learn-mcp-server"]),
+            ("npx", &["server", "sk-learn-mcp-server"], &["server", "*"]),
+            (
+                "s",
+                &["--commit", random, "--database-id", random],
+                &["--commit", random, "--database-id", random],
+            ),
+        ] {
+            assert_eq!(redacted_args_of(command, args), shown, "{command} {args:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_in_one_string_is_searched_like_arguments() {
+        for (command, shown) in [
+            ("python3 x --token S", "python3 x --token *"),
+            ("python3  x --api-key=S -v", "python3  x --api-key=* -v"),
+            ("x --token 'S' --key \"T\"", "x --token '*' --key \"*\""),
+            ("x -H \"Authorization: Bearer S\" y", "x -H \"Authorization: Bearer *\" y"),
+            ("x --header='Authorization: Bearer S'", "x --header='Authorization: Bearer *'"),
+            ("npx -y sk-learn-mcp-server --key S", "npx -y sk-learn-mcp-server --key *"),
+            ("npx -y sk-live-S3CR3T0123456789", "npx -y *"),
+            ("x --token $(reboot)", "x --token $(reboot)"),
+            ("x --token", "x --token"),
+            ("C:\\Program Files\\server.exe", "C:\\Program Files\\server.exe"),
+            ("--token", "--token"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(command, find_in_command(command)), shown);
+        }
+    }
+
+    #[test]
+    fn values_of_secrets_are_returned() {
+        let words =
+            ["x --pass 'p q'", "-H", "Authorization: Bearer T", "--token", "/k+1", "--db=postgres://u:p@h/d"];
+        let words = words.map(ToOwned::to_owned);
+        assert_eq!(secret_values_in_words(&words), ["T", "/k+1", "u:p", "p q"]);
+        assert_eq!(secret_values_in_pair("API_TOKEN", "a;b"), ["a;b"]);
+        assert_eq!(secret_values_in_pair("DB", "postgres://u:p@h/d"), ["u:p"]);
+        assert!(secret_values_in_pair("LEVEL", "verbose").is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bowline_settings::{EntryValue, shell_quote};
 
-use super::secrets::{REDACTED, SecretPart, find_in_args, find_in_url, find_in_value};
+use super::secrets::{REDACTED, SecretPart, find_in_args, find_in_command, find_in_url, find_in_value};
 
 /// An entry for our own configuration. Values are in our syntax; they may be secrets, so `Debug` shows
 /// the redacted form.
@@ -200,7 +200,7 @@ impl ServerEntry {
                     let parts = find_in_value(name, value);
                     taken.take(&format!("env-{name}"), value, parts);
                 }
-                taken.take_from_args("arg", &mut program.args);
+                taken.take_from_command("command", "arg", &mut program.command, &mut program.args);
             }
             Target::Endpoint(endpoint) => {
                 let parts = find_in_url(&endpoint.url);
@@ -209,8 +209,9 @@ impl ServerEntry {
                     let parts = find_in_value(name, value);
                     taken.take(&format!("header-{name}"), value, parts);
                 }
-                if let Some([_, args @ ..]) = endpoint.headers_command.as_mut().map(|it| &mut *it.words) {
-                    taken.take_from_args("headers-command", args);
+                if let Some([command, args @ ..]) = endpoint.headers_command.as_mut().map(|it| &mut *it.words)
+                {
+                    taken.take_from_command("headers-command", "headers-command", command, args);
                 }
                 if let Login::Keys(keys) = &mut endpoint.auth {
                     for (key, value) in keys {
@@ -260,10 +261,12 @@ struct SecretTaker<'p> {
 }
 
 impl SecretTaker<'_> {
-    fn take_from_args(&mut self, label: &str, args: &mut [String]) {
-        let parts = find_in_args(args);
+    fn take_from_command(&mut self, label: &str, arg_label: &str, command: &mut String, args: &mut [String]) {
+        let parts = find_in_args(command, args);
+        let command_parts = find_in_command(command);
+        self.take(label, command, command_parts);
         for (at, (arg, parts)) in args.iter_mut().zip(parts).enumerate() {
-            self.take(&format!("{label}-{}", at + 1), arg, parts);
+            self.take(&format!("{arg_label}-{}", at + 1), arg, parts);
         }
     }
 
@@ -296,6 +299,8 @@ fn redact(text: &str, parts: Vec<SecretPart>) -> String {
 }
 
 fn redact_words(command: &str, args: &[String]) -> impl Iterator<Item = String> {
-    let shown = args.iter().zip(find_in_args(args)).map(|(arg, parts)| shell_quote(&redact(arg, parts)));
-    std::iter::once(shell_quote(command)).chain(shown).collect::<Vec<_>>().into_iter()
+    let command_shown = shell_quote(&redact(command, find_in_command(command)));
+    let shown =
+        args.iter().zip(find_in_args(command, args)).map(|(arg, parts)| shell_quote(&redact(arg, parts)));
+    std::iter::once(command_shown).chain(shown).collect::<Vec<_>>().into_iter()
 }

@@ -85,6 +85,22 @@ disabled_tools = [\"delete*\", \"drop\"]
     );
 }
 
+/// A command line in one string is searched for secrets as arguments are.
+#[test]
+fn secrets_of_a_command_line_in_one_string_are_taken() {
+    let text = r#"{"mcpServers": {"a": {"command": "python3 x --token hush-1 --key 'hush-2'"}}}"#;
+    let origin = FileOrigin { path: Path::new("/etc/host/file"), project: None };
+    let mut servers = read_servers(Host::Cursor, origin, text).unwrap();
+    let HostServerContent::Server { entry, .. } = &mut servers[0].content else { panic!("a server") };
+    let shown = entry.describe();
+    assert!(shown.contains("--token [redacted]") && !shown.contains("hush"), "{shown}");
+    let taken = entry.take_secrets(&mut |secret| format!("secrets/{}", secret.label));
+    let taken: Vec<_> = taken.iter().map(|secret| (&*secret.label, &*secret.value)).collect();
+    assert_eq!(taken, [("command", "hush-2"), ("command-2", "hush-1")]);
+    let written = render("a", entry);
+    assert!(written.contains("--token {file:secrets/command-2} --key '{file:secrets/command}'"), "{written}");
+}
+
 /// Times for all servers of a file; an entry's own count first.
 #[test]
 fn times_for_all_servers_are_taken_over() {

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use bowline::Server;
-use bowline::config::{AuthSettings, Grant, Program, Redirect, Secret, TokenSource, Transport};
+use bowline::config::{AuthSettings, Grant, Program, Redirect, TokenSource, Transport};
+use bowline_hosts::{redact_tokens, secret_values_in_pair, secret_values_in_words};
 use bowline_transport::{REDACTED, Redactor, is_word};
 use url::Url;
 
@@ -71,10 +72,14 @@ pub(super) fn format<'a>(
 
 const REPORT_WIDTH: usize = 100;
 
-/// Removes from a report what may be a secret in the configuration of its servers.
+/// Removes from a report what may be a secret in the configuration of its servers, and what has the shape of a token.
 struct SecretRedactor {
-    /// One for each [`SECRETS_PER_REDACTOR`] secrets.
+    /// What may be a secret, the longest first.
+    values: Vec<String>,
+    /// One for each [`SECRETS_PER_REDACTOR`] values.
     redactors: Vec<Redactor>,
+    /// Secrets that are too short for a [`Redactor`]. They are removed where they are a word of their own.
+    short_secrets: Vec<String>,
     /// Queries of URLs with their question mark, the longest first. They are removed however short they are.
     queries: Vec<String>,
 }
@@ -83,12 +88,21 @@ struct SecretRedactor {
 #[derive(Default)]
 struct SecretValues {
     values: BTreeSet<String>,
+    short_secrets: BTreeSet<String>,
     /// Queries of URLs with their question mark.
     queries: BTreeSet<String>,
 }
 
 /// A redactor takes no more secrets than this.
 const SECRETS_PER_REDACTOR: usize = 64;
+/// A redactor takes no shorter secrets than this, in bytes.
+const MIN_SECRET_BYTES: usize = 8;
+/// Shortest secret that is removed, and shortest beginning of one at the end of a line, in bytes: less reveals nothing.
+const MIN_SHORT_SECRET_BYTES: usize = 4;
+/// A line of this many characters may have been cut.
+const MIN_CUT_LINE_CHARS: usize = 160;
+/// Values of variables that are called like a secret and are none.
+const ORDINARY_VALUES: [&str; 4] = ["false", "none", "null", "true"];
 
 // === impl SecretRedactor ===
 
@@ -104,6 +118,8 @@ impl SecretRedactor {
         let values = by_length(secrets.values);
         Self {
             redactors: values.chunks(SECRETS_PER_REDACTOR).map(Redactor::new).collect(),
+            values,
+            short_secrets: by_length(secrets.short_secrets),
             queries: by_length(secrets.queries),
         }
     }
@@ -138,8 +154,44 @@ impl SecretRedactor {
         for redactor in &self.redactors {
             shown = redactor.redact_text(&shown).into_owned();
         }
-        shown
+        for secret in &self.short_secrets {
+            shown = replace_word(&shown, secret);
+        }
+        // What a server prints may be a secret that only the server knows.
+        redact_tokens(&self.redact_cut_end(shown))
     }
+
+    /// Removes the beginning of a secret from the end of a line that may have been cut there.
+    fn redact_cut_end(&self, line: String) -> String {
+        let text = line.trim_end_matches('…');
+        if text.len() == line.len() && text.chars().count() < MIN_CUT_LINE_CHARS {
+            return line;
+        }
+        let beginning = |value: &String| {
+            let lengths = MIN_SHORT_SECRET_BYTES..value.len();
+            lengths.rev().find(|length| value.get(..*length).is_some_and(|start| text.ends_with(start)))
+        };
+        match self.values.iter().filter_map(beginning).max() {
+            Some(length) => {
+                format!("{}{REDACTED}{}", &text[..text.len() - length], &line[text.len()..])
+            }
+            None => line,
+        }
+    }
+}
+
+/// Replaces a secret where it is a word of its own.
+fn replace_word(text: &str, secret: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in text.match_indices(secret) {
+        let (before, after) = (&text[..at], &text[at + secret.len()..]);
+        if !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric) {
+            shown.extend([&text[from..at], REDACTED]);
+            from = at + secret.len();
+        }
+    }
+    shown + &text[from..]
 }
 
 /// Removes the queries and fragments of all URLs from a text. A URL that was typed is in commands as it was typed, so
@@ -187,8 +239,8 @@ impl SecretValues {
         match &server.transport {
             Transport::Stdio(program) => self.add_program(program),
             Transport::Http(http) | Transport::Sse(http) => {
-                for (_, value) in &http.headers {
-                    self.add(value.expose());
+                for (name, value) in &http.headers {
+                    self.add_pair(name, value.expose());
                     self.add(Redactor::secret_in_header(value.expose()));
                 }
                 self.add_url(&http.url);
@@ -209,24 +261,84 @@ impl SecretValues {
         }
     }
 
-    /// Adds arguments and variables, but no paths: they only say where something is.
+    /// Adds what is called a secret or looks like one, however short it is.
+    fn add_secret(&mut self, value: &str) {
+        let is_short = (MIN_SHORT_SECRET_BYTES..MIN_SECRET_BYTES).contains(&value.len());
+        if is_short && !ORDINARY_VALUES.contains(&value) {
+            self.short_secrets.insert(value.to_owned());
+        }
+        self.add(value);
+        // Of a user with a password, the password is used alone as well.
+        if let Some((_, password)) = value.split_once(':') {
+            self.add(password);
+        }
+    }
+
+    /// Adds a text of any form: as a whole, and its parts that are no words, which a server may repeat alone. A path is
+    /// not added: it only says where something is.
+    fn add_text(&mut self, text: &str) {
+        let is_path = |text: &str| text.starts_with('/') || text.starts_with("~/");
+        if is_path(text) {
+            return;
+        }
+        self.add(text);
+        for word in text.split(|c: char| c.is_whitespace() || "\"'`<>".contains(c)) {
+            let url = word.split_once("://").and_then(|(before, after)| {
+                let is_outside = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
+                let scheme = before.rsplit(is_outside).next()?;
+                Url::parse(&format!("{scheme}://{after}")).ok()
+            });
+            if let Some(url) = url {
+                self.add_url(&url);
+            }
+            let parts = word.split(|c: char| "=:,;&|(){}[]".contains(c));
+            parts.filter(|part| !is_word(part) && !is_path(part)).for_each(|part| self.add(part));
+        }
+    }
+
+    /// Adds the value of a variable or header.
+    fn add_pair(&mut self, name: &str, value: &str) {
+        self.add_text(value);
+        for secret in secret_values_in_pair(name, value) {
+            self.add_named_secret(&secret);
+        }
+    }
+
+    /// Adds what is called a secret, unless it is the path of a file.
+    fn add_named_secret(&mut self, value: &str) {
+        // A key in base64 may begin with a slash too.
+        let is_path = value.starts_with("~/")
+            || (value.starts_with('/') && (value.contains('.') || Path::new(value).exists()));
+        if !is_path {
+            self.add_secret(value);
+        }
+    }
+
+    /// Adds arguments and variables. The command may have arguments in it.
     fn add_program(&mut self, program: &Program) {
-        let options = program.args.iter().filter_map(|arg| arg.split_once('=')).map(|(_, value)| value);
-        let arguments = program.args.iter().map(String::as_str).chain(options);
-        let variables = program.env.values().map(Secret::expose);
-        let is_path = |value: &str| value.starts_with('/') || value.starts_with("~/");
-        arguments.chain(variables).filter(|value| !is_path(value)).for_each(|value| self.add(value));
+        let Program { command, args, env, .. } = program;
+        for arg in args {
+            self.add_text(arg);
+            arg.split_once('=').into_iter().for_each(|(_, value)| self.add_text(value));
+        }
+        let words: Vec<String> = std::iter::once(command).chain(args).cloned().collect();
+        for secret in secret_values_in_words(&words) {
+            self.add_named_secret(&secret);
+        }
+        for (name, value) in env {
+            self.add_pair(name, value.expose());
+        }
     }
 
     fn add_auth(&mut self, auth: &AuthSettings) {
         if let Some(client) = &auth.client {
             let key = client.key.as_ref().map(|key| &key.pem);
-            client.secret.iter().chain(key).for_each(|secret| self.add(secret.expose()));
+            client.secret.iter().chain(key).for_each(|secret| self.add_secret(secret.expose()));
         }
         match &auth.grant {
             Grant::Enterprise(idp) => {
                 self.add_url(&idp.token_endpoint);
-                idp.client_secret.iter().for_each(|secret| self.add(secret.expose()));
+                idp.client_secret.iter().for_each(|secret| self.add_secret(secret.expose()));
                 self.add_token_source(&idp.id_token);
             }
             Grant::Workload(assertion) => self.add_token_source(assertion),
@@ -241,17 +353,19 @@ impl SecretValues {
 
     fn add_token_source(&mut self, source: &TokenSource) {
         match source {
-            TokenSource::Value(token) => self.add(token.expose()),
+            TokenSource::Value(token) => self.add_secret(token.expose()),
             TokenSource::Command(program) => self.add_program(program),
             _ => {}
         }
     }
 
-    /// Adds the query and its parts, as they are written and as they are read, and the parts of the path that are no
-    /// words.
+    /// Adds the user and password, the query and its parts, as they are written and as they are read, and the parts of
+    /// the path that are no words.
     fn add_url(&mut self, url: &Url) {
         let segments = url.path_segments().into_iter().flatten().filter(|segment| !is_word(segment));
-        segments.for_each(|segment| self.add(segment));
+        segments.for_each(|segment| self.add_secret(segment));
+        self.add(url.username());
+        url.password().into_iter().for_each(|password| self.add_secret(password));
         let Some(query) = url.query().filter(|query| !query.is_empty()) else { return };
         self.queries.insert(format!("?{query}"));
         self.add(query);
@@ -262,6 +376,9 @@ impl SecretValues {
                 self.add(&name);
             }
             self.add(&value);
+            for secret in secret_values_in_pair(&name, &value) {
+                self.add_secret(&secret);
+            }
         }
     }
 }
@@ -331,6 +448,52 @@ mod tests {
         ] {
             assert_eq!(redactor.redact(&format!("said {secret}.")), "said [redacted].", "{secret}");
         }
+    }
+
+    #[test]
+    fn secrets_within_arguments_and_variables_are_redacted() {
+        let headers = ["--header", "X-Team: blue", "-H", "Authorization: Bearer header-secret"];
+        let args =
+            [&["--token", "hush-1", "--key=/k3y+1", "-c", "X_KEY=In51de0f-Script exec s"][..], &headers];
+        let url = "https://argument.example/mcp/abcdefghijklmnopqrstuvwxyzabcdef/sse?k=q1";
+        let stdio = Server::stdio("files", "python3 x --token in-command").args(args.concat()).args([url]);
+        let stdio = stdio.build().unwrap().with_env("DATABASE", "postgres://u:p4ssword@h/d").unwrap();
+        let stdio = stdio.with_env("A_TOKEN", "true").unwrap();
+        let redactor = SecretRedactor::new([&stdio]);
+        for secret in [
+            "hush-1",
+            "/k3y+1",
+            "In51de0f-Script",
+            "header-secret",
+            "/mcp/abcdefghijklmnopqrstuvwxyzabcdef/sse",
+            "p4ssword",
+            "in-command",
+        ] {
+            let said = redactor.redact(&format!("said {secret}, then."));
+            let shown = if secret.starts_with("/mcp") { "/mcp/[redacted]/sse" } else { REDACTED };
+            assert_eq!(said, format!("said {shown}, then."), "{secret}");
+        }
+        // A short one only where it is a word, and no ordinary word.
+        assert_eq!(redactor.redact("hush-12 is true, hush-1"), "hush-12 is true, [redacted]");
+    }
+
+    #[test]
+    fn words_that_look_like_tokens_are_redacted() {
+        let redactor = SecretRedactor::new([]);
+        let said =
+            "stderr: key sk-live-S3CR3T0123456789 for https://u:p@h/mcp, /usr/lib/node_modules/server.js:10";
+        let shown = "stderr: key [redacted] for https://[redacted]@h/mcp, /usr/lib/node_modules/server.js:10";
+        assert_eq!(redactor.redact(said), shown);
+    }
+
+    #[test]
+    fn beginning_of_a_secret_is_redacted_where_a_line_is_cut() {
+        let server = Server::stdio("s", "server").args(["argument-secret"]).build().unwrap();
+        let redactor = SecretRedactor::new([&server]);
+        assert_eq!(redactor.redact("said argument-sec…"), "said [redacted]…");
+        let line = "a ".repeat(80);
+        assert_eq!(redactor.redact(&format!("{line}argument-sec")), format!("{line}[redacted]"));
+        assert_eq!(redactor.redact("said argument"), "said argument");
     }
 
     #[test]

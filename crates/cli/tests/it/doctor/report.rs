@@ -4,6 +4,8 @@ use bowline_testkit::canary::{find_secret, test_secret};
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 
 use crate::context::Context;
+#[cfg(unix)]
+use crate::context::toml_path;
 
 /// A server that repeats what it was sent, in every slot that holds a secret.
 #[cfg(unix)]
@@ -33,6 +35,45 @@ async fn report_holds_no_secret() {
     assert!(!report.contains(&context.path("home").display().to_string()), "{report}");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// What a server repeats of its arguments, and what it prints of its own.
+#[cfg(unix)]
+#[tokio::test]
+async fn report_holds_no_part_of_an_argument_and_no_token_of_a_server() {
+    let context = Context::new();
+    let random = "abcdefghijklmnopqrstuvwxyzabcdef";
+    let url = format!("https://h.example/mcp/{random}/sse?key=In51de");
+    let script = r#"
+        echo "got $2, ${4#*Bearer } and ${5#*example}" >&2
+        echo 'mine: sk-live-S3CR3T0123456789, Bearer aB3xY9' >&2
+        exit 3
+    "#;
+    let script = context.write("project/rope.sh", script);
+    let helper = context.write("project/helper.sh", "echo \"no $VAULT\" >&2; exit 3\n");
+    let server = testkit::server().tool("echo").run().await;
+    context.user_config(&format!(
+        "[servers.rope]\ncommand = 'sh'\n\
+         args = [{}, '--token', 'hush-1', '-H', 'Authorization: Bearer hush-header', '{url}']\n\
+         [servers.docs]\nurl = '{}'\n\
+         headers_command = {{ command = ['sh', {}], env = {{ VAULT = 'hush-variable' }} }}\n\
+         [servers.line]\ncommand = 'python3 x --token hush-line'\n",
+        toml_path(&script),
+        server.url(),
+        toml_path(&helper),
+    ));
+    context.bowline(["doctor", "--report"]).output().unwrap();
+    let report = std::fs::read_to_string(context.path("project/below/bowline-doctor.md")).unwrap();
+    for secret in
+        ["hush-1", "hush-header", random, "In51de", "S3CR3T", "aB3xY9", "hush-variable", "hush-line"]
+    {
+        assert!(!report.contains(secret), "{secret}: {report}");
+    }
+    // Precondition: the secrets were in what is reported.
+    assert!(report.contains("stderr: got [redacted], [redacted] and /mcp/[redacted]/sse"), "{report}");
+    assert!(report.contains("mine: [redacted], Bearer [redacted]"), "{report}");
+    assert!(report.contains("no [redacted]"), "{report}");
+    assert!(report.contains("python3 x --token [redacted]"), "{report}");
 }
 
 #[test]
