@@ -73,7 +73,7 @@ impl HostDocument {
             FileFormat::Yaml => yaml::parse(text)?,
         };
         if !root.is_object() {
-            return Err(EditError::Unsupported("its outermost value is not an object".to_owned()));
+            return Err(not_an_object(&[]));
         }
         let layout = match root.get("mcp").and_then(|mcp| mcp.get("servers")) {
             // A server could be named `servers` as well; it has a `type`.
@@ -129,6 +129,7 @@ impl HostDocument {
 
     fn insert_new(&self, name: &str, new: NewEntry<'_>, entry: Value) -> Result<Insertion, EditError> {
         let path = self.container_path();
+        self.check_container()?;
         let TextInsertion { at, text: inserted } = match self.host.file_format() {
             FileFormat::Json => json::insert(&self.text, path, name, new)?,
             FileFormat::Toml => toml::insert(&self.text, path, name, new),
@@ -219,6 +220,20 @@ impl HostDocument {
         }
     }
 
+    /// Fails if the list of servers, or what has to have it, is there and something else than an object.
+    fn check_container(&self) -> Result<(), EditError> {
+        let path = self.container_path();
+        let mut value = &self.root;
+        for (depth, key) in path.iter().enumerate() {
+            match value.get(*key) {
+                None | Some(Value::Null) => break,
+                Some(below) if below.is_object() => value = below,
+                Some(_) => return Err(not_an_object(&path[..=depth])),
+            }
+        }
+        Ok(())
+    }
+
     /// Parses a changed text. If it is not valid, the change was not safe.
     fn reparse(&self, text: String) -> Result<Self, EditError> {
         Self::parse(self.host, &text).map_err(|_| cannot_be_verified())
@@ -258,6 +273,14 @@ impl HostDocument {
 
 fn no_entry(name: &str) -> EditError {
     EditError::Unsupported(format!("there is no entry `{name}` in it"))
+}
+
+/// Says which value is not an object. An empty path is that of the outermost value.
+fn not_an_object(path: &[&str]) -> EditError {
+    EditError::Unsupported(match path {
+        [] => "its outermost value is not an object".to_owned(),
+        path => format!("the value of `{}` is not an object", path.join(".")),
+    })
 }
 
 fn cannot_be_verified() -> EditError {

@@ -1,13 +1,16 @@
 //! [`ConfigEditor`]: changes the servers in a configuration file, and keeps everything else as it was
 //! written.
 
+mod references;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use crate::environment::{describe_io_error, read_small_file};
+use crate::environment::{MAX_FILE_MEBIBYTES, describe_io_error, read_text_file};
 use crate::error::SettingsError;
 use crate::user_file::{ReplaceError, replace_user_file};
 
@@ -43,7 +46,10 @@ impl ConfigEditor {
     pub fn open(path: &Path) -> Result<Self, SettingsError> {
         let before = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            _ => Some(read_small_file(path).map_err(|why| SettingsError::unusable_file(path, &why))?),
+            _ => {
+                let read = read_text_file(path, MAX_FILE_MEBIBYTES);
+                Some(read.map_err(|error| SettingsError::unreadable_file(path, &error))?)
+            }
         };
         if before.as_deref().is_some_and(|text| text.trim_start().starts_with('{')) {
             return Err(SettingsError {
@@ -74,8 +80,14 @@ impl ConfigEditor {
         self.servers().is_some_and(|servers| servers.contains_key(name))
     }
 
-    /// Adds a server after the others, or replaces it in its place.
+    /// Returns the files that `{file:path}` names in any string, as they are written.
+    pub fn file_references(&self) -> BTreeSet<String> {
+        references::find_files(self.document.as_table())
+    }
+
+    /// Adds a server after the others, or replaces it in its place. In a file of comments alone it comes after them.
     pub fn set_server(&mut self, name: &str, entry: &[(&str, EntryValue)]) {
+        let comments = self.take_only_comments();
         let servers = self.document.entry("servers").or_insert_with(|| {
             let mut servers = Table::new();
             servers.set_implicit(true);
@@ -99,25 +111,22 @@ impl ConfigEditor {
         } else {
             let is_blank = self.before.as_deref().is_none_or(|text| text.trim().is_empty());
             let is_first = is_blank && servers.is_empty();
-            table.decor_mut().set_prefix(if is_first { "" } else { "\n" });
+            let separator = if is_first { "" } else { "\n" };
+            table.decor_mut().set_prefix(comments.unwrap_or_else(|| separator.to_owned()));
             servers.insert(name, Item::Table(table));
         }
     }
 
-    /// Removes a server with the comment right above it. Returns whether there was one.
+    /// Removes a server with the comment right above it, unless that is the head of the file. Returns whether there
+    /// was one.
     pub fn remove_server(&mut self, name: &str) -> bool {
+        let head = self.head_position();
         let Some(servers) = self.servers_mut() else { return false };
         let Some(removed) = servers.remove(name) else { return false };
         let is_empty = servers.is_empty();
-        if let Some(table) = removed.as_table() {
-            let prefix = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-            let kept = without_own_comment(prefix);
-            if kept.contains('#') {
-                self.move_comment(last_position(table), kept);
-            }
-        }
-        if is_empty {
-            self.document.remove("servers");
+        self.keep_comments(&removed, head);
+        if is_empty && let Some(servers) = self.document.remove("servers") {
+            self.keep_comments(&servers, head);
         }
         true
     }
@@ -183,6 +192,41 @@ impl ConfigEditor {
         self.document.get_mut("servers")?.as_table_like_mut()
     }
 
+    /// Takes the comments of a file that has nothing else, with a blank line after them.
+    fn take_only_comments(&mut self) -> Option<String> {
+        let comments = without_carriage_returns(self.document.trailing().as_str());
+        if !self.document.as_table().is_empty() || !comments.contains('#') {
+            return None;
+        }
+        self.document.set_trailing("");
+        Some(format!("{}\n\n", comments.trim_end()))
+    }
+
+    /// The position of the table that the file begins with; `None` if it begins with a key.
+    fn head_position(&mut self) -> Option<isize> {
+        if !self.document.as_table().get_values().is_empty() {
+            return None;
+        }
+        let mut positions = Vec::new();
+        for_each_table(self.document.as_table_mut(), &mut |table| positions.extend(table.position()));
+        positions.into_iter().min()
+    }
+
+    /// Keeps the comments above a table that was removed, apart from its own. What is above the table at `head` is
+    /// about the file.
+    fn keep_comments(&mut self, removed: &Item, head: Option<isize>) {
+        let Some(table) = removed.as_table() else { return };
+        let prefix = prefix_of(table);
+        let is_head = head.is_some() && table.position() == head;
+        let kept = match without_own_comment(&prefix) {
+            "" if is_head => prefix.as_str(),
+            kept => kept,
+        };
+        if kept.contains('#') {
+            self.move_comment(last_position(table), kept);
+        }
+    }
+
     /// Moves a comment to the table after a position, or to the end of the file.
     fn move_comment(&mut self, position: Option<isize>, comment: &str) {
         let mut next = None;
@@ -192,14 +236,16 @@ impl ConfigEditor {
             }
         });
         let Some(next) = next else {
-            let trailing = self.document.trailing().as_str().unwrap_or_default().to_owned();
-            self.document.set_trailing(format!("{comment}{trailing}"));
+            let trailing = without_carriage_returns(self.document.trailing().as_str());
+            let rest = trailing.trim_start_matches('\n');
+            let gap = if rest.is_empty() { "" } else { gap_after(comment) };
+            self.document.set_trailing(format!("{comment}{gap}{rest}"));
             return;
         };
         for_each_table(self.document.as_table_mut(), &mut |table| {
             if table.position() == next {
-                let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-                let joined = format!("{comment}{}", own.trim_start_matches('\n'));
+                let own = prefix_of(table);
+                let joined = format!("{comment}{}{}", gap_after(comment), own.trim_start_matches('\n'));
                 table.decor_mut().set_prefix(joined);
             }
         });
@@ -252,6 +298,22 @@ fn last_position(table: &Table) -> Option<isize> {
     let mut last = table.position();
     for_each_table(&mut copy, &mut |below| last = last.max(below.position()));
     last
+}
+
+/// What comes before the header of a table: whole lines of comments, and blank lines.
+fn prefix_of(table: &Table) -> String {
+    let prefix = table.decor().prefix().and_then(|prefix| prefix.as_str());
+    without_carriage_returns(prefix).trim_end_matches([' ', '\t']).to_owned()
+}
+
+/// The document keeps them in comments and blank lines, and does not write them.
+fn without_carriage_returns(text: Option<&str>) -> String {
+    text.unwrap_or_default().replace('\r', "")
+}
+
+/// What has to follow a comment so that it does not become one with the next.
+fn gap_after(comment: &str) -> &'static str {
+    if comment.ends_with("\n\n") { "" } else { "\n" }
 }
 
 /// What comes before a header, without the comment that is right above it.
@@ -362,6 +424,47 @@ command = \"notify\"
         let (_folder, mut only) = self::editor("# Mine.\n\n[servers.a]\nurl = \"u\"\n# The end.\n");
         assert!(only.remove_server("a"));
         assert_eq!(only.text(), "# Mine.\n\n# The end.\n");
+    }
+
+    #[test]
+    fn the_head_of_a_file_outlives_its_first_server() {
+        let [a, b] = ["[servers.a]\nurl = \"u\"\n", "[servers.b]\nurl = \"v\"\n"];
+        for (text, rest) in [
+            (format!("# Head.\n# More.\n{a}\n# Two.\n{b}"), format!("# Head.\n# More.\n\n# Two.\n{b}")),
+            (format!("# Head.\n{a}{b}"), format!("# Head.\n\n{b}")),
+            (format!("# Head.\n{a}"), "# Head.\n".to_owned()),
+            (format!("# Head.\n{a}\n# The end.\n"), "# Head.\n\n# The end.\n".to_owned()),
+            (format!("# Head.\n[servers]\n\n# One.\n{a}"), "# Head.\n".to_owned()),
+            (format!("# Head.\n\n# One.\n{a}\n{b}"), format!("# Head.\n\n{b}")),
+            (format!("# Key.\nkey = 1\n# One.\n{a}\n{b}"), format!("# Key.\nkey = 1\n\n{b}")),
+            (format!("# Head.\n{b}\n# One.\n{a}"), format!("# Head.\n{b}")),
+        ] {
+            for end in ["\n", "\r\n"] {
+                let (_folder, mut editor) = editor(&text.replace('\n', end));
+                assert!(editor.remove_server("a"));
+                assert_eq!(editor.text(), rest.replace('\n', end), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_is_added_below_the_comments_of_a_file_that_has_nothing_else() {
+        for (text, head) in [("# Mine.\n", "# Mine.\n\n"), ("\n# Mine.\n\n# Two.", "\n# Mine.\n\n# Two.\n\n")]
+        {
+            let (_folder, mut editor) = editor(text);
+            editor.set_server("a", &[("url", EntryValue::Text("u".into()))]);
+            editor.set_server("b", &[("url", EntryValue::Text("v".into()))]);
+            let expected = format!("{head}[servers.a]\nurl = \"u\"\n\n[servers.b]\nurl = \"v\"\n");
+            assert_eq!(editor.text(), expected);
+        }
+    }
+
+    #[test]
+    fn files_in_strings_are_found() {
+        let text = "# {file:comment}\n[servers.a]\nargs = [\"x={file:secrets/a} {file: b }\", '${file:c}']\n\
+                    env = { A = \"$${ {file:d}\" }\n[[hooks]]\ncommand = '{file:e}'\n";
+        let (_folder, editor) = editor(text);
+        assert_eq!(editor.file_references().into_iter().collect::<Vec<_>>(), ["b", "d", "e", "secrets/a"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::environment::TextFileError;
+
 /// Why the configuration files cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -16,6 +18,11 @@ pub struct SettingsError {
 impl SettingsError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn unreadable_file(path: &Path, error: &TextFileError) -> Self {
+        let hint = error.suggest_fix().map(ToOwned::to_owned);
+        Self { hint, ..Self::unusable_file(path, &error.to_string()) }
     }
 
     pub(crate) fn unusable_file(path: &Path, why: &str) -> Self {

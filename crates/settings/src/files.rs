@@ -9,7 +9,7 @@ use bowline_config::{
 };
 use bowline_store::private::refuse_shared_folder;
 
-use crate::environment::{non_empty_var, read_small_file};
+use crate::environment::{MAX_FILE_MEBIBYTES, non_empty_var, read_text_file};
 use crate::error::SettingsError;
 use crate::folders::{home_folder, state_folder, user_config_path};
 use crate::trust::{DistrustReason, ProjectFile, TrustRecords, TrustState};
@@ -139,7 +139,8 @@ impl ConfigFiles {
                 layers.read_project(path, env, trust, records)?;
                 continue;
             }
-            let text = read_small_file(path).map_err(|why| SettingsError::unusable_file(path, &why))?;
+            let text = read_text_file(path, MAX_FILE_MEBIBYTES)
+                .map_err(|error| SettingsError::unreadable_file(path, &error))?;
             layers.active.push(Layer::parse(path, origin, text, env));
         }
         Ok(layers)

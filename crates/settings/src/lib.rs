@@ -16,7 +16,7 @@ mod user_file;
 
 pub use edit::{ConfigEditor, EntryValue};
 pub use environment::{
-    ProcessEnvironment, describe_io_error, non_empty_var, read_small_file, read_text_file,
+    ProcessEnvironment, TextFileError, describe_io_error, non_empty_var, read_small_file, read_text_file,
 };
 pub use error::SettingsError;
 pub use files::{

@@ -203,9 +203,10 @@ pub fn refuse_shared_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Restricts our own folder to its owner. A folder that others can write to is refused.
+/// Restricts our own folder to its owner, if it exists. Adds a note if others could look into it. A folder that
+/// others own or can write to is refused.
 #[cfg(unix)]
-pub(crate) fn restrict_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub fn restrict_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
 
     refuse_shared_folder(folder).map_err(|error| StoreError::Unusable(error.to_string()))?;
@@ -227,9 +228,9 @@ pub(crate) fn restrict_folder(folder: &Path, notes: &mut Vec<String>) -> Result<
     Ok(())
 }
 
+/// Accepts every folder, because this platform has no permissions to check.
 #[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be shared")]
-pub(crate) fn restrict_folder(_folder: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub fn restrict_folder(_folder: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
     Ok(())
 }
 

@@ -129,8 +129,9 @@ pub(crate) enum PackageKind {
 /// stay: `bowline logout` ends them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The entries are removed from your configuration file; its comments and the order of the rest stay as they are. Logins \
-are kept: `bowline logout NAME` ends one.
+The entries are removed from your configuration file; its comments and the order of the rest stay as they are. Files of \
+secrets that `bowline import --store-secrets` made are removed when nothing refers to them any more. Logins are kept: \
+`bowline logout NAME` ends one.
 
 Examples:
   bowline remove docs

@@ -18,6 +18,7 @@ use url::Url;
 use self::new_server::{EnvValue, ForeignServer, NewServer, registry_target};
 use self::registry::Registry;
 use super::entries::{own_file, take_turn};
+use super::import_servers::unused_secrets::{find_secrets, remove_unused_secrets};
 use crate::args::{AddArgs, format_duration};
 use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
@@ -73,8 +74,10 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     // Others may have changed the file meanwhile, which must not be lost.
     let _turn = take_turn(settings).await?;
     let mut editor = open_for(&new.name, replace, settings)?;
+    let stored_before = find_secrets(&editor, settings);
     editor.set_server(&new.name, &entry);
     editor.save()?;
+    remove_unused_secrets(&stored_before, &editor, settings);
     if printer.is_json() {
         let offered = offered.as_ref().map(Offered::to_json);
         printer.write_json(&json!({ "name": new.name, "path": path, "offered": offered }).to_string())?;

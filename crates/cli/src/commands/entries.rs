@@ -14,6 +14,7 @@ use bowline_transport::describe_url;
 use serde_json::json;
 
 use super::editor::Editor;
+use super::import_servers::unused_secrets::{find_secrets, remove_unused_secrets};
 use crate::args::{RemoveArgs, ToggleArgs};
 use crate::env;
 use crate::exit::Exit;
@@ -50,6 +51,7 @@ pub(super) async fn disable(args: &ToggleArgs, settings: &Settings) -> Outcome {
 pub(super) async fn take_turn(settings: &Settings) -> Outcome<Option<File>> {
     let Some(folder) = settings.state() else { return Ok(None) };
     let path = folder.join("config.lock");
+    let shown_path = path.display().to_string();
     let taking = move || {
         private_folder::create_folder(&folder)?;
         let mut options = OpenOptions::new();
@@ -62,7 +64,12 @@ pub(super) async fn take_turn(settings: &Settings) -> Outcome<Option<File>> {
     let taken = tokio::task::spawn_blocking(taking).await.map_err(std::io::Error::other).flatten();
     taken.map(Some).map_err(|error: std::io::Error| {
         let why = env::describe_io_error(&error);
-        Failure::usage(format!("the configuration cannot be changed: {why}"))
+        let message = format!("the configuration cannot be changed: {shown_path} cannot be locked: {why}");
+        // An error of ours says what to do.
+        if error.kind() == std::io::ErrorKind::PermissionDenied && error.get_ref().is_some() {
+            return Failure::usage(message);
+        }
+        Failure::usage_hint(message, "make sure that you can write to that file and to its folder")
     })
 }
 
@@ -77,6 +84,7 @@ async fn change(
     let mut editor = ConfigEditor::open(own_file(settings)?)?;
     let path = editor.path().display().to_string();
     let before = problems(&editor, settings);
+    let stored_before = find_secrets(&editor, settings);
     let mut seen = HashSet::new();
     let names: Vec<_> = names.iter().filter(|name| seen.insert(*name)).collect();
     for name in &names {
@@ -99,6 +107,7 @@ async fn change(
     let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let from = if done == "removed" { "from" } else { "in" };
     settings.printer.note(&format!("{done} {} {from} {path}", listed.join(", ")));
+    remove_unused_secrets(&stored_before, &editor, settings);
     Ok(Exit::Ok)
 }
 

@@ -4,6 +4,7 @@ mod claude_settings;
 mod host_files;
 mod secret_files;
 mod summary;
+pub(super) mod unused_secrets;
 
 use bowline::config::Source;
 use bowline_config::parse_partial;
@@ -12,6 +13,7 @@ use bowline_settings::ConfigEditor;
 
 use self::host_files::{FileProblem, find_files, read_files, refuse_unreadable};
 use self::secret_files::SecretFiles;
+use self::unused_secrets::{find_secrets, remove_unused_secrets};
 use super::entries::{own_file, take_turn};
 use crate::args::ImportServersArgs;
 use crate::dialog::{ConfirmQuestion, Dialogs};
@@ -114,6 +116,7 @@ impl Import {
             let message = format!("{} was changed meanwhile; nothing was imported", editor.path().display());
             return Err(Failure::usage_hint(message, "try again"));
         }
+        let stored_before = find_secrets(&editor, settings);
         let mut secrets = SecretFiles::beside(editor.path(), before.clone());
         for planned in self.written() {
             let Some(mut entry) = planned.entry.clone() else { continue };
@@ -134,6 +137,7 @@ impl Import {
         let saved = secrets.save()?;
         saved.notes.iter().for_each(|note| settings.printer.note(note));
         editor.save().inspect_err(|_| saved.remove())?;
+        remove_unused_secrets(&stored_before, &editor, settings);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Implements `bowline install`: one entry in the configuration file of a host.
 
 mod apply;
-mod drafts;
+pub(super) mod drafts;
 mod file_change;
 mod launch;
 mod list;
@@ -12,9 +12,10 @@ mod uninstall;
 
 use std::path::Path;
 
+use bowline::config::Problem;
 use bowline_config::closest_name;
 use bowline_hosts::{EditError, Host, HostDocument, Insertion, Scope, ServerCommand, starts_bowline};
-use bowline_settings::ConfigFiles;
+use bowline_settings::{ConfigFiles, Layers};
 use serde_json::{Value, json};
 
 use crate::args::{HostFileArgs, InstallArgs};
@@ -72,7 +73,7 @@ pub(super) async fn run(args: InstallArgs, settings: &Settings) -> Outcome {
     let changing: Vec<&InstallPlan> = plans.iter().filter(|plan| plan.has_changes()).collect();
     if !printer.is_json() {
         for plan in &plans {
-            show_plan(plan, &args.file, settings)?;
+            show_plan(plan, &args, settings)?;
         }
     }
     let is_done = !args.file.dry_run && !changing.is_empty();
@@ -86,11 +87,9 @@ pub(super) async fn run(args: InstallArgs, settings: &Settings) -> Outcome {
         }
         apply::apply_all(&changing, &records)?;
         for plan in changing {
-            report_done(plan, &args.file, settings);
+            report_done(plan, &args, settings);
         }
-        if settings.layers()?.server_names().is_empty() {
-            printer.note("bowline has no servers yet: `bowline import` or `bowline add` adds some");
-        }
+        note_missing_servers(settings)?;
     }
     if printer.is_json() {
         let hosts: Vec<Value> = plans.iter().map(|plan| plan.to_json(&records, args.file.dry_run)).collect();
@@ -105,15 +104,18 @@ fn wanted_entries(args: &InstallArgs, settings: &Settings) -> Outcome<Vec<Wanted
     let names = layers.server_names();
     if let Some(unknown) = args.servers.iter().find(|name| !names.contains(&name.as_str())) {
         let message = format!("there is no server named `{unknown}` in your configuration");
-        return Err(match closest_name(unknown, names) {
-            Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
-            None => Failure::usage_hint(message, "`bowline list` shows those that there are"),
-        });
+        let hint = match (closest_name(unknown, names), describe_file_problem(layers, settings)) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(problem)) => problem,
+            (None, None) => "`bowline list` shows those that there are".to_owned(),
+        };
+        return Err(Failure::usage_hint(message, hint));
     }
     if let Some(view) = args.view.as_ref().filter(|view| !layers.views().contains_key(*view)) {
+        let hint = describe_file_problem(layers, settings);
         return Err(Failure::usage_hint(
             format!("there is no view named `{view}` in your configuration"),
-            format!("define it as [views.{view}]"),
+            hint.unwrap_or_else(|| format!("define it as [views.{view}]")),
         ));
     }
     if args.servers.len() > 1 && args.file.name.is_some() {
@@ -175,6 +177,9 @@ fn make_plan(
         let same = document.entries().map(|(other, _)| other.to_owned());
         let same = same.filter(|other| document.has_command(other, &command)).collect::<Vec<_>>();
         if let Some(present) = same.iter().find(|other| *other == name).or(same.first()) {
+            if args.file.name.is_some() && present != name {
+                return Err(plan.same_entry(present, &args.file, settings));
+            }
             plan.present.push(present.clone());
             continue;
         }
@@ -237,7 +242,7 @@ fn parse_document(host: Host, path: &Path, text: Option<&str>) -> Outcome<HostDo
     })
 }
 
-fn show_plan(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) -> Outcome<()> {
+fn show_plan(plan: &InstallPlan, args: &InstallArgs, settings: &Settings) -> Outcome<()> {
     let printer = &settings.printer;
     let (host, path) = (plan.change.host, plan.change.path.display());
     for name in &plan.present {
@@ -255,10 +260,10 @@ fn show_plan(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) -> Ou
     Ok(())
 }
 
-fn report_done(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) {
+fn report_done(plan: &InstallPlan, args: &InstallArgs, settings: &Settings) {
     let (host, path) = (plan.change.host, plan.change.path.display());
     let names: Vec<String> = plan.entries.iter().map(|entry| entry.name.clone()).collect();
-    let undo = host_command("uninstall", plan, args, settings, None);
+    let undo = host_command("uninstall", plan, &args.file, settings, &[]);
     let what = match (names.is_empty(), plan.removed.is_empty()) {
         (false, true) => format!("wrote {} to {path}", quote(&names)),
         (false, false) => format!("wrote {} to {path}, and removed {}", quote(&names), quote(&plan.removed)),
@@ -270,11 +275,17 @@ fn report_done(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) {
 }
 
 /// Says which servers the host has from its own file as well as from bowline.
-fn note_served_twice(plan: &InstallPlan, args: &HostFileArgs, settings: &Settings) {
+fn note_served_twice(plan: &InstallPlan, args: &InstallArgs, settings: &Settings) {
     if plan.served_twice.is_empty() {
         return;
     }
-    let replace = host_command("install", plan, args, settings, Some("--replace-servers"));
+    let servers = args.servers.join(",");
+    let mut options = vec!["--replace-servers"];
+    if !servers.is_empty() {
+        options.extend(["--servers", &servers]);
+    }
+    options.extend(args.file.name.iter().flat_map(|name| ["--name", name]));
+    let replace = host_command("install", plan, &args.file, settings, &options);
     settings.printer.note(&format!(
         "{} has {} twice, from its own file and from bowline; `{replace}` removes the former",
         plan.change.host.name(),
@@ -288,17 +299,39 @@ fn host_command(
     plan: &InstallPlan,
     args: &HostFileArgs,
     settings: &Settings,
-    option: Option<&str>,
+    options: &[&str],
 ) -> String {
     let path = plan.change.path.display().to_string();
     let mut words = vec![verb, plan.change.host.id()];
-    words.extend(option);
+    words.extend(options);
     if args.path.is_some() {
         words.extend(["--file", &path]);
     } else if Scope::from(args.scope) == Scope::Project {
         words.extend(["--scope", "project"]);
     }
     settings.command_line.format_command(words)
+}
+
+/// Says that bowline has no servers, and how it gets some.
+fn note_missing_servers(settings: &Settings) -> Outcome<()> {
+    let layers = settings.layers()?;
+    if layers.server_names().is_empty() {
+        settings.printer.note(&match describe_file_problem(layers, settings) {
+            Some(problem) => format!("bowline has no servers: {problem}"),
+            None => "bowline has no servers yet: `bowline import` or `bowline add` adds some".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Describes a problem of a configuration file as a whole, because of which nothing in it may be known, with the
+/// command that shows all of them.
+fn describe_file_problem(layers: &Layers, settings: &Settings) -> Option<String> {
+    let mut problems = layers.iter().flat_map(|layer| &layer.problems);
+    let Problem { file, line, key, message, .. } = problems.find(|problem| problem.server.is_none())?;
+    let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
+    let check = settings.command_line.format_command(["config", "check"]);
+    Some(format!("{}:{line}: {key}{message}; `{check}` shows all problems", file.display()))
 }
 
 fn quote(names: &[String]) -> String {
@@ -355,6 +388,16 @@ impl InstallPlan {
     fn refusal_report(&self, error: &EditError) -> Report {
         let path = self.change.path.display();
         Report::new(Exit::Usage, format!("{path} cannot be changed safely: {error}; nothing was changed"))
+    }
+
+    /// The failure for an entry that is to have another name than the one that is there.
+    fn same_entry(&self, present: &str, args: &HostFileArgs, settings: &Settings) -> Failure {
+        let path = self.change.path.display();
+        let remove = host_command("uninstall", self, args, settings, &["--name", present]);
+        Failure::usage_hint(
+            format!("{path} has this entry already, with the name `{present}`; nothing was changed"),
+            format!("leave out --name to keep it, or remove it with `{remove}` first"),
+        )
     }
 
     fn taken_name(&self, name: &str, is_server: bool) -> Failure {

@@ -1,5 +1,9 @@
 //! `bowline add`, `remove`, `enable`, `disable`, `list` and `edit`.
 
+mod refusals;
+#[cfg(unix)]
+mod removed_secrets;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline_testkit::{self as testkit, Fault};

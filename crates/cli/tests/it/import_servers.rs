@@ -172,7 +172,7 @@ fn files_that_cannot_be_read_do_not_stop_the_others() {
     --- stdout
     copilot	ok	add	ok
     --- stderr
-    note: [TMP]/home/.codex/config.toml is left out: not UTF-8 text
+    note: [TMP]/home/.codex/config.toml is left out: not UTF-8 text (save it as UTF-8)
     note: [TMP]/home/.cursor/mcp.json:3 is left out: not valid JSON: expected colon after the string or word in object property
     note: [TMP]/home/.gemini/settings.json is left out: larger than 32 MiB
     note: [TMP]/home/.hermes/config.yaml is left out: not a regular file

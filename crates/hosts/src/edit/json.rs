@@ -16,7 +16,8 @@ use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, Pars
 use serde_json::{Map, Value};
 
 use super::{
-    BYTE_ORDER_MARK, EditError, NewEntry, TextInsertion, line_end, no_entry, separator_at_end, syntax_error,
+    BYTE_ORDER_MARK, EditError, NewEntry, TextInsertion, line_end, no_entry, not_an_object, separator_at_end,
+    syntax_error,
 };
 use crate::entry::{FieldValue, HostEntry};
 
@@ -64,7 +65,7 @@ pub(super) fn insert(
         return Ok(TextInsertion { at: text.len(), text: format!("{separator}{document}{end}") });
     };
     let offset = body_offset(text);
-    let root = as_object(&root)?;
+    let root = as_object(&root, &[])?;
     let (object, missing) = descend(root, path)?;
     let member = |style: &Style| match missing {
         [] => render_new(name, entry, style),
@@ -131,7 +132,7 @@ fn find_entry<'a, 'b>(
     name: &str,
 ) -> Result<(&'b Object<'a>, &'b ObjectProp<'a>), EditError> {
     let root = parsed.value.as_ref().ok_or_else(|| no_entry(name))?;
-    let (object, missing) = descend(as_object(root)?, path)?;
+    let (object, missing) = descend(as_object(root, &[])?, path)?;
     let found = if missing.is_empty() { only_member(object, name)? } else { None };
     found.map(|member| (object, member)).ok_or_else(|| no_entry(name))
 }
@@ -306,10 +307,9 @@ fn to_value(value: AstValue<'_>) -> Value {
     }
 }
 
-fn as_object<'a, 'b>(value: &'b AstValue<'a>) -> Result<&'b Object<'a>, EditError> {
-    value
-        .as_object()
-        .ok_or_else(|| EditError::Unsupported("a value that should be an object is not one".to_owned()))
+/// The value at this path as an object.
+fn as_object<'a, 'b>(value: &'b AstValue<'a>, path: &[&str]) -> Result<&'b Object<'a>, EditError> {
+    value.as_object().ok_or_else(|| not_an_object(path))
 }
 
 /// Follows the keys as far as there are any, and returns the innermost object and the keys that are
@@ -321,7 +321,7 @@ fn descend<'a, 'b, 'c>(
     let mut object = root;
     for (depth, key) in path.iter().enumerate() {
         match only_member(object, key)? {
-            Some(member) => object = as_object(&member.value)?,
+            Some(member) => object = as_object(&member.value, &path[..=depth])?,
             None => return Ok((object, &path[depth..])),
         }
     }

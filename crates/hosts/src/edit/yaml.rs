@@ -21,7 +21,11 @@ pub(super) fn parse(text: &str) -> Result<Value, EditError> {
     }
     let parsed: Result<Value, _> = serde_saphyr::from_str_with_options(body, limits());
     // The message of the parser could quote the file.
-    let value = parsed.map_err(|_| syntax_error("YAML", body, None, ""))?;
+    let value = parsed.map_err(|error| {
+        let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
+        let before = line.map(|line| body.split_inclusive('\n').take(line.saturating_sub(1)));
+        syntax_error("YAML", body, before.map(|lines| lines.map(str::len).sum()), "")
+    })?;
     Ok(if value.is_null() { Value::Object(Map::new()) } else { value })
 }
 

@@ -229,7 +229,7 @@ fn an_invalid_file_is_refused_without_quoting_it() {
         "it is not valid JSON in line 2: Unexpected word"
     );
     assert_eq!(unread(Host::Codex, "a = 1\nb = secret"), "it is not valid TOML in line 2");
-    assert_eq!(unread(Host::Goose, "a: [secret"), "it is not valid YAML");
+    assert_eq!(unread(Host::Goose, "a: 1\nb: [secret"), "it is not valid YAML in line 2");
 }
 
 #[test]

@@ -35,30 +35,41 @@ impl InstallLink {
             "vscode" | "vscode-insiders" => Host::VsCode,
             _ => return None,
         };
-        Some(Self::read(host, rest).map_err(|why| {
-            let message = format!("the install link cannot be used: {why}");
-            Failure::usage_hint(message, "copy the whole link, and write it in single quotes")
+        Some(Self::read(host, rest).map_err(|problem| {
+            let (why, hint) = match problem {
+                LinkProblem::UnknownField(field) => (
+                    format!("it has the field `{field}`, which bowline does not know"),
+                    format!(
+                        "add the server by its URL or its command; known fields are {}",
+                        KNOWN_KEYS.join(", ")
+                    ),
+                ),
+                LinkProblem::Other(why) => {
+                    (why, "copy the whole link, and write it in single quotes".to_owned())
+                }
+            };
+            Failure::usage_hint(format!("the install link cannot be used: {why}"), hint)
         }))
     }
 
-    fn read(host: Host, rest: &str) -> Result<Self, String> {
+    fn read(host: Host, rest: &str) -> Result<Self, LinkProblem> {
         if rest.len() > MAX_LINK_BYTES {
-            return Err(format!("it is longer than {} KiB", MAX_LINK_BYTES / 1024));
+            return Err(format!("it is longer than {} KiB", MAX_LINK_BYTES / 1024).into());
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let expected =
             if host == Host::Cursor { "anysphere.cursor-deeplink/mcp/install" } else { "mcp/install" };
         if place.trim_matches('/') != expected {
-            return Err(format!("{} installs servers by links with `{expected}`", host.name()));
+            return Err(format!("{} installs servers by links with `{expected}`", host.name()).into());
         }
         let (name, config) = if host == Host::Cursor { cursor_config(query)? } else { vscode_config(query)? };
         let LinkedServer { name: inner_name, mut fields, inputs } = find_server(config)?;
         let own_name = fields.remove("name").and_then(|name| name.as_str().map(ToOwned::to_owned));
         if let Some(unknown) = fields.keys().find(|key| !KNOWN_KEYS.contains(&key.as_str())) {
-            return Err(format!("it has the field `{}`, which bowline does not know", cut(unknown)));
+            return Err(LinkProblem::UnknownField(cut(unknown)));
         }
         let name = name.or(own_name).or(inner_name).unwrap_or_default();
-        Self::make_entry(host, name, fields, inputs)
+        Ok(Self::make_entry(host, name, fields, inputs)?)
     }
 
     /// Makes the entry in the way of a file of the host.
@@ -129,6 +140,20 @@ impl InstallLink {
             }
         }
         words.join(" ") + &rest
+    }
+}
+
+/// Why a link cannot be used.
+enum LinkProblem {
+    /// It has a field of this name, which might change what is approved.
+    UnknownField(String),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl From<String> for LinkProblem {
+    fn from(why: String) -> Self {
+        Self::Other(why)
     }
 }
 

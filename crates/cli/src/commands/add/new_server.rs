@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bowline_config::{find_placeholders, is_loopback, valid_server_name};
 use bowline_settings::EntryValue;
+use bowline_transport::describe_url;
 use url::{Host, Url};
 
 use super::install_link::InstallLink;
@@ -185,7 +186,14 @@ impl Source {
                 Ok(url) if matches!(url.scheme(), "http" | "https") => {
                     Ok(Self::Url(url.to_string(), Some(url)))
                 }
-                _ => Err(Failure::usage("the URL must be http or https")),
+                Ok(url) => {
+                    let message = format!("the URL {} is neither http nor https", describe_url(&url));
+                    Err(Failure::usage_hint(message, URL_EXAMPLE))
+                }
+                Err(error) => {
+                    let message = format!("{} is not the start of a URL: {error}", start_of_url(text));
+                    Err(Failure::usage_hint(message, URL_EXAMPLE))
+                }
             };
         }
         let package = |runner: &[&str], name: &str| {
@@ -197,7 +205,9 @@ impl Source {
             (Some(name), _) if is_package_name(name) => Ok(package(&["npx", "-y"], name)),
             (_, Some(name)) if is_package_name(name) => Ok(package(&["uvx"], name)),
             (Some(_), _) | (_, Some(_)) => {
-                Err(Failure::usage(format!("`{text}` is not the name of a package")))
+                let hint =
+                    "write it like npm:@modelcontextprotocol/server-everything or pypi:mcp-server-fetch";
+                Err(Failure::usage_hint(format!("`{text}` is not the name of a package"), hint))
             }
             _ => {
                 let scheme = if is_on_this_machine(text) { "http" } else { "https" };
@@ -278,6 +288,15 @@ impl Source {
     }
 }
 
+/// The scheme and the host of a text that is like a URL. What follows, or a password before the host, may be a key.
+fn start_of_url(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{}", authority.rsplit('@').next().unwrap_or_default())
+}
+
+const URL_EXAMPLE: &str = "write it like https://example.com/mcp";
+
 /// Whether a URL without its scheme is one of this machine.
 fn is_on_this_machine(text: &str) -> bool {
     Url::parse(&format!("http://{text}")).is_ok_and(|url| is_loopback(&url))
@@ -305,8 +324,10 @@ fn name_of_package(package: &str) -> Option<String> {
 }
 
 fn split_header(header: &str) -> Outcome<(String, String)> {
-    let (name, value) =
-        header.split_once(':').ok_or_else(|| Failure::usage("the form is -H 'Name: value'"))?;
+    let (name, value) = header.split_once(':').ok_or_else(|| {
+        let message = "-H has no `:` between a name and a value";
+        Failure::usage_hint(message, "write -H 'Name: value'")
+    })?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

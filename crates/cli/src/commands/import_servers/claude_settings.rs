@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bowline_hosts::{ClaudeFiles, ClaudeSettings, Host};
 use bowline_settings::read_text_file;
 
-use super::host_files::{FileProblem, MAX_FILE_MEBIBYTES, is_there};
+use super::host_files::{FileProblem, MAX_FILE_MEBIBYTES, describe_unreadable, is_there};
 use crate::settings::Settings;
 
 /// Reads the settings of Claude Code that count in a project. Those of a file that cannot be read are left
@@ -30,7 +30,7 @@ pub(super) fn read_claude_settings(
                     report(path, Some(problem.line), problem.message);
                 }
             }
-            Err(message) => report(path, None, message),
+            Err(error) => report(path, None, describe_unreadable(&error)),
         }
     }
     // The servers of this file are read on their own account, which reports what is wrong with it.

@@ -7,7 +7,7 @@ use bowline_hosts::{
     ClaudeSettings, FileOrigin, FoundServer, Host, HostFile, HostServer, HostServerContent, Scope,
     check_syntax, guess_host, host_files, profile_files, project_of_file, read_servers_with,
 };
-use bowline_settings::{ProjectFile, home_folder, read_text_file};
+use bowline_settings::{ProjectFile, TextFileError, home_folder, read_text_file};
 
 use super::claude_settings::read_claude_settings;
 use crate::failure::{Failure, Outcome};
@@ -161,8 +161,8 @@ pub(super) fn read_files(
         };
         let text = match read_text_file(&path, MAX_FILE_MEBIBYTES) {
             Ok(text) => text,
-            Err(message) => {
-                report(known_host, None, message, is_named);
+            Err(error) => {
+                report(known_host, None, describe_unreadable(&error), is_named);
                 continue;
             }
         };
@@ -207,6 +207,12 @@ pub(super) fn read_files(
         problems.extend(side_problems);
     }
     (found, problems)
+}
+
+/// Says why a file cannot be read, and what to do about it.
+pub(super) fn describe_unreadable(error: &TextFileError) -> String {
+    let fix = error.suggest_fix().map(|fix| format!(" ({fix})")).unwrap_or_default();
+    format!("{error}{fix}")
 }
 
 /// Fails if a file that a person named cannot be read.

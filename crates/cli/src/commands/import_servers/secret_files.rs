@@ -9,6 +9,7 @@ use bowline_hosts::{ServerEntry, StoredSecret};
 use bowline_settings::read_text_file;
 use bowline_store::private::{self, Creation};
 
+use crate::commands::install::drafts::remove_stale_drafts_in;
 use crate::env;
 use crate::failure::{Failure, Outcome};
 
@@ -92,7 +93,8 @@ impl SecretFiles {
         Ok(saved)
     }
 
-    /// Creates the folder, or sees to it that only its owner can open it.
+    /// Creates the folder, or sees to it that only its owner can open it. What a killed process has left in it is
+    /// removed.
     fn prepare_folder(&self, notes: &mut Vec<String>) -> Outcome<()> {
         let path = self.folder.display();
         match std::fs::symlink_metadata(&self.folder) {
@@ -104,13 +106,13 @@ impl SecretFiles {
                     "replace the link by a folder that only you can open, or import without --store-secrets",
                 ));
             }
-            Ok(about) => restrict_own_folder(&self.folder, &about, notes)
-                .map_err(|error| write_failure(&self.folder, &error))?,
             _ => {}
         }
-        private::refuse_shared_folder(&self.folder)
+        private::restrict_folder(&self.folder, notes)
             .map_err(|error| Failure::usage(format!("{error}; nothing was imported")))?;
-        private::create_folder(&self.folder).map_err(|error| write_failure(&self.folder, &error))
+        private::create_folder(&self.folder).map_err(|error| write_failure(&self.folder, &error))?;
+        remove_stale_drafts_in(&self.folder);
+        Ok(())
     }
 
     /// An environment in which the files are written already.
@@ -164,41 +166,13 @@ fn is_free_for(path: &Path, secret: &str) -> bool {
 }
 
 #[cfg(unix)]
-fn is_own(about: &std::fs::Metadata) -> bool {
+pub(super) fn is_own(about: &std::fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::uid(about) == rustix::process::geteuid().as_raw()
 }
 
 #[cfg(not(unix))]
-fn is_own(_about: &std::fs::Metadata) -> bool {
+pub(super) fn is_own(_about: &std::fs::Metadata) -> bool {
     true
-}
-
-/// Restricts a folder of ours to its owner, and adds a note if others had access. Files that others put there
-/// stay, and are not used.
-#[cfg(unix)]
-fn restrict_own_folder(folder: &Path, about: &std::fs::Metadata, notes: &mut Vec<String>) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let mode = about.permissions().mode() & 0o7777;
-    if !about.is_dir() || !is_own(about) || mode.trailing_zeros() >= 6 {
-        return Ok(());
-    }
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
-    let access = if mode & 0o022 == 0 { "look into" } else { "write to" };
-    let path = folder.display();
-    notes.push(format!("others could {access} {path} (mode {mode:03o}); now only you can open it"));
-    Ok(())
-}
-
-/// Changes nothing, because this platform has no permissions to check.
-#[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere a folder may belong to somebody else")]
-fn restrict_own_folder(
-    _folder: &Path,
-    _about: &std::fs::Metadata,
-    _notes: &mut Vec<String>,
-) -> io::Result<()> {
-    Ok(())
 }
 
 struct WithSecretFiles<'a> {

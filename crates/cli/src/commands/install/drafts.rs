@@ -15,7 +15,17 @@ const RANDOM_DIGITS: usize = 16;
 /// Removes the drafts of a file that were left behind. Errors are ignored: a draft is in nobody's way.
 pub(super) fn remove_stale_drafts(file: &Path) {
     let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let (Some(folder), Some(stem)) = (target.parent(), target.file_stem()) else { return };
+    if let (Some(folder), Some(stem)) = (target.parent(), target.file_stem()) {
+        remove_drafts(folder, stem);
+    }
+}
+
+/// Removes the drafts of new files in a folder of ours that were left behind. They are named by random digits alone.
+pub(in crate::commands) fn remove_stale_drafts_in(folder: &Path) {
+    remove_drafts(folder, OsStr::new(""));
+}
+
+fn remove_drafts(folder: &Path, stem: &OsStr) {
     let Ok(found) = std::fs::read_dir(folder) else { return };
     for found in found.flatten() {
         if is_draft_name(&found.file_name(), stem) && is_stale(&found) {

@@ -198,6 +198,18 @@ pub(super) fn choose_file(
 pub(super) fn read_host_file(path: &Path) -> Outcome<Option<String>> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Ok(about) if about.is_symlink() && path.metadata().is_err_and(|error| leads_back(&error)) => {
+            return Err(Failure::usage_hint(
+                format!("{} is a link that leads back to itself", path.display()),
+                "remove the link, or let it lead to the file",
+            ));
+        }
+        Err(error) if leads_back(&error) => {
+            return Err(Failure::usage_hint(
+                format!("a folder of {} is a link that leads back to itself", path.display()),
+                "remove the link, or let it lead to the folder",
+            ));
+        }
         Ok(about) if about.is_symlink() && !path.exists() => {
             return Err(Failure::usage_hint(
                 format!("{} is a link to a file that does not exist", path.display()),
@@ -206,7 +218,24 @@ pub(super) fn read_host_file(path: &Path) -> Outcome<Option<String>> {
         }
         _ => {}
     }
-    read_text_file(path, MAX_FILE_MEBIBYTES).map(Some).map_err(|why| Failure::file(path, &why))
+    read_text_file(path, MAX_FILE_MEBIBYTES).map(Some).map_err(|error| {
+        let message = format!("cannot use {}: {error}", path.display());
+        match error.suggest_fix() {
+            Some(fix) => Failure::usage_hint(message, fix),
+            None => Failure::usage(message),
+        }
+    })
+}
+
+/// Whether the system has given up to follow links.
+#[cfg(unix)]
+fn leads_back(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn leads_back(_error: &io::Error) -> bool {
+    false
 }
 
 /// Asks whether the changes that were shown are to be written, unless the user has said so.

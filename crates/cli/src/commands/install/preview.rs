@@ -1,8 +1,11 @@
 //! Shows a change of a host's file as a diff, without the values that are in the file: they may be
 //! secrets.
 
+mod changed_line;
+
 use bowline_hosts::FileFormat;
 
+use self::changed_line::ChangedLine;
 use super::FileChange;
 use crate::print::{BAD, FAINT, GOOD, Printer, escape};
 
@@ -55,12 +58,15 @@ pub(super) fn diff_lines(change: &FileChange) -> Vec<String> {
     let format = change.host.file_format();
     let (before, after) = (change.before.as_deref().unwrap_or(""), change.after.as_deref().unwrap_or(""));
     let lines = compare(before, after);
-    let shown = |line: &DiffLine| {
-        let text = if line.kind == LineKind::Kept {
-            outline_line(&line.text, format)
-        } else {
-            own_part(&line.text, &change.own_texts).unwrap_or_else(|| outline_line(&line.text, format))
+    let shown = |at: usize| {
+        let line = &lines[at];
+        let changed_part = || find_changed_line(&lines, at, format)?.show(&change.own_texts);
+        let own_part = || own_part(&line.text, &change.own_texts);
+        let text = match line.kind {
+            LineKind::Kept => None,
+            LineKind::Removed | LineKind::Added => changed_part().or_else(own_part),
         };
+        let text = text.unwrap_or_else(|| outline_line(&line.text, format));
         let sign = match line.kind {
             LineKind::Kept => ' ',
             LineKind::Removed => '-',
@@ -80,7 +86,7 @@ pub(super) fn diff_lines(change: &FileChange) -> Vec<String> {
             start(count(head, LineKind::Added), old),
             start(count(head, LineKind::Removed), new),
         ));
-        out.extend(body.iter().map(shown));
+        out.extend(hunk.map(shown));
     }
     out
 }
@@ -96,6 +102,22 @@ fn find_hunks(lines: &[DiffLine]) -> Vec<std::ops::Range<usize>> {
         }
     }
     hunks
+}
+
+/// The line of a pair in JSON: one line that was removed, and one that came in its place.
+fn find_changed_line(lines: &[DiffLine], at: usize, format: FileFormat) -> Option<ChangedLine<'_>> {
+    let kind = lines[at].kind;
+    let is_of = |index: Option<usize>, kind: LineKind| {
+        index.and_then(|index| lines.get(index)).is_some_and(|line| line.kind == kind)
+    };
+    let (old, new) = if kind == LineKind::Removed { (at, at + 1) } else { (at.checked_sub(1)?, at) };
+    let is_pair = is_of(Some(old), LineKind::Removed) && is_of(Some(new), LineKind::Added);
+    let is_longer = is_of(old.checked_sub(1), LineKind::Removed) || is_of(Some(new + 1), LineKind::Added);
+    if format != FileFormat::Json || !is_pair || is_longer {
+        return None;
+    }
+    let other = if at == old { new } else { old };
+    Some(ChangedLine { line: &lines[at].text, other: &lines[other].text })
 }
 
 /// Compares two texts by lines.
@@ -216,8 +238,12 @@ fn split_key(content: &str, format: FileFormat) -> Option<(&str, &str)> {
     let name = key.trim_end_matches([':', '=', ' ']).trim_matches(['"', '\'']);
     // A text of several lines may have colons too; a key in YAML rarely has blanks.
     let is_text = format == FileFormat::Yaml && name.trim_start_matches("- ").contains(' ');
-    let is_name = !is_text && name.chars().all(|c| c.is_alphanumeric() || "_-.@/$ ".contains(c));
-    (is_name && name.len() <= MAX_KEY_BYTES).then_some((key, value))
+    (!is_text && is_shown_key(name)).then_some((key, value))
+}
+
+/// Whether a key looks like a name. Others are not shown.
+fn is_shown_key(name: &str) -> bool {
+    name.len() <= MAX_KEY_BYTES && name.chars().all(|c| c.is_alphanumeric() || "_-.@/$ ".contains(c))
 }
 
 /// Longer keys are not shown.
@@ -296,7 +322,33 @@ mod tests {
         let (before, own) = (r#"{"m":{"a":{"k":"secret"}}}"#, r#""b":{"k":"v"},"#);
         let after = before.replace(r#""m":{"#, &format!(r#""m":{{{own}"#));
         let lines = diff_lines(&change(Host::Cursor, before, &after, own));
-        assert_eq!(lines, ["@@ -1,1 +1,1 @@", "-…", "+… \"b\":{\"k\":\"v\"}, …"]);
+        assert_eq!(
+            lines,
+            ["@@ -1,1 +1,1 @@", r#"-{"m":{"a":{"k":…}}}"#, r#"+{"m":{"b":{"k":"v"},"a":{"k":…}}}"#]
+        );
+        // In other formats there are no tokens to tell apart.
+        let (before, own) = ("extensions: {a: {k: secret}}", "b: {k: v}");
+        let after = before.replace("{a", &format!("{{{own}, a"));
+        let lines = diff_lines(&change(Host::Goose, before, &after, own));
+        assert_eq!(lines, ["@@ -1,1 +1,1 @@", "-extensions: …", "+… b: {k: v} …"]);
+    }
+
+    /// The file of a host that writes everything on one line.
+    #[test]
+    fn the_changed_part_of_a_long_line_is_shown() {
+        let filler = r#""x":["secret",1,true],"#.repeat(1000);
+        let before = format!(r#"{{{filler}"mcpServers":{{"a":{{"k":"secret"}}}},{filler}"end":null}}"#);
+        let own = r#""b":{"k":"v"},"#;
+        let after = before.replace(r#""mcpServers":{"#, &format!(r#""mcpServers":{{{own}"#));
+        let head = r#"…],"x":[…,…,…],"x":[…,…,…],"mcpServers":{"#;
+        let tail = r#""a":{"k":…}},"x":[…,…,…],"x":[…,…,…],"x"…"#;
+        let (without, with) = (format!("{head}{tail}"), format!("{head}{own}{tail}"));
+        let lines = diff_lines(&change(Host::Cursor, &before, &after, own));
+        assert_eq!(lines, ["@@ -1,1 +1,1 @@".to_owned(), format!("-{without}"), format!("+{with}")]);
+        // An entry that was written by hand is shown without its values.
+        let lines = diff_lines(&change(Host::Cursor, &after, &before, ""));
+        let with = format!(r#"{head}"b":{{"k":…}},{tail}"#);
+        assert_eq!(lines, ["@@ -1,1 +1,1 @@".to_owned(), format!("-{with}"), format!("+{without}")]);
     }
 
     #[test]

@@ -61,22 +61,86 @@ fn two_secrets_of_one_import_have_two_files() {
 fn the_folder_of_secrets_is_made_private() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    for (mode, access) in [(0o777, "write to"), (0o755, "look into")] {
-        let context = Context::new();
-        write(&context, "project/mine.json", with_token("hush"));
-        std::fs::create_dir_all(context.path(FOLDER)).unwrap();
-        // One of an import that was broken off is used.
-        write(&context, &format!("{FOLDER}/d.env-TOKEN"), "hush");
-        context.set_mode(&format!("{FOLDER}/d.env-TOKEN"), 0o644);
-        context.set_mode(FOLDER, mode);
-        let shown = import(&context);
-        let note =
-            format!("note: others could {access} [TMP]/{FOLDER} (mode {mode:o}); now only you can open it\n");
-        assert!(shown.starts_with("exit: 0\n") && shown.contains(&note), "{shown}");
-        let mode_of =
-            |below: &str| std::fs::metadata(context.path(below)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode_of(FOLDER), mode_of(&format!("{FOLDER}/d.env-TOKEN"))), (0o700, 0o600));
+    let context = Context::new();
+    write(&context, "project/mine.json", with_token("hush"));
+    std::fs::create_dir_all(context.path(FOLDER)).unwrap();
+    // One of an import that was broken off is used.
+    write(&context, &format!("{FOLDER}/d.env-TOKEN"), "hush");
+    context.set_mode(&format!("{FOLDER}/d.env-TOKEN"), 0o644);
+    let mode_of = |below: &str| std::fs::metadata(context.path(below)).unwrap().permissions().mode() & 0o777;
+    // What is in it may be from somebody else.
+    context.set_mode(FOLDER, 0o777);
+    snapshot!(import(&context), @"
+    exit: 2
+    --- stdout
+    claude-code	d	add	'TOKEN=[redacted]' s
+    --- stderr
+    note: the secrets of 1 server go into files in [TMP]/home/.config/bowline/secrets
+    error: others can write to [TMP]/home/.config/bowline/secrets (mode 777) and may have put something there: look into it, then run `chmod 700 '[TMP]/home/.config/bowline/secrets'`; nothing was imported
+    ---
+    ");
+    assert_eq!((mode_of(FOLDER), config(&context)), (0o777, None));
+    context.set_mode(FOLDER, 0o755);
+    let shown = import(&context);
+    let note = format!("note: others could look into [TMP]/{FOLDER} (mode 755); now only its owner can\n");
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(&note), "{shown}");
+    assert_eq!((mode_of(FOLDER), mode_of(&format!("{FOLDER}/d.env-TOKEN"))), (0o700, 0o600));
+}
+
+fn names_in_folder(context: &Context) -> Vec<String> {
+    let entries = std::fs::read_dir(context.path(FOLDER)).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_secret_of_a_replaced_entry_is_removed_unless_it_is_used() {
+    let context = Context::new();
+    let replace = |token: &str| {
+        write(&context, "project/mine.json", with_token(token));
+        let words = ["import", "../mine.json", "--yes", "--store-secrets", "--replace"];
+        context.run(context.bowline(words))
+    };
+    assert!(!replace("FIRST").contains("secret file"));
+    assert_eq!(names_in_folder(&context), ["d.env-TOKEN"]);
+    let shown = replace("SECOND");
+    let note = format!(
+        "note: removed the secret file [TMP]/{FOLDER}/d.env-TOKEN, which nothing refers to any more\n"
+    );
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(&note), "{shown}");
+    assert_eq!(names_in_folder(&context), ["d.env-TOKEN-2"]);
+    assert_eq!(stored(&context, "d.env-TOKEN-2"), "SECOND");
+    let text = config(&context).unwrap();
+    context.user_config(&format!("{text}\n{}", text.replace("[servers.d]", "[servers.e]")));
+    let shown = replace("THIRD");
+    assert!(shown.starts_with("exit: 0\n") && !shown.contains("secret file"), "{shown}");
+    assert_eq!(names_in_folder(&context), ["d.env-TOKEN", "d.env-TOKEN-2"]);
+}
+
+/// A killed process may leave a file that it was about to give its name.
+#[test]
+fn drafts_of_a_killed_import_are_removed() {
+    use std::time::{Duration, SystemTime};
+    let context = Context::new();
+    write(&context, "project/mine.json", with_token("hush"));
+    std::fs::create_dir_all(context.path(FOLDER)).unwrap();
+    context.set_mode(FOLDER, 0o700);
+    for (name, age) in [
+        (".0123456789abcdef.new", 120),
+        (".fedcba9876543210.new", 0),
+        (".0123456789abcde.new", 120),
+        ("x.0123456789abcdef.new", 120),
+    ] {
+        let path = context.write(&format!("{FOLDER}/{name}"), "x");
+        let draft = std::fs::File::options().write(true).open(path).unwrap();
+        draft.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
     }
+    let shown = import(&context);
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    let left = [".0123456789abcde.new", ".fedcba9876543210.new", "d.env-TOKEN", "x.0123456789abcdef.new"];
+    assert_eq!(names_in_folder(&context), left);
 }
 
 #[test]

@@ -89,6 +89,24 @@ fn the_change_is_shown_and_not_made_without_a_yes() {
     }
 }
 
+/// Only the part that changes is shown, and a few characters around it.
+#[test]
+fn the_change_of_a_file_of_one_line_is_shown() {
+    let context = Context::new();
+    let by_hand = r#""mine":{"command":"bowline","args":["serve","--stdio"]},"#;
+    let text = |entry: &str| format!(r#"{{"mcpServers":{{{entry}"a":{{"url":"hush"}}}},"x":["hush",1]}}"#);
+    let file = context.write("home/file", text(""));
+    let file = file.to_str().unwrap();
+    let (head, tail) = (r#"{"mcpServers":{"#, r#""a":{"url":…}},"x":[…,…]}"#);
+    let shown = context.run(context.bowline(["install", "cursor", "--dry-run", "--file", file]));
+    assert!(shown.contains(&format!("\n@@ -1,1 +1,1 @@\n-{head}{tail}\n+{head}\"bowline\":{{")), "{shown}");
+    assert!(shown.contains(&format!("\"args\":[\"serve\",\"--stdio\"]}},{tail}\n")), "{shown}");
+    context.write("home/file", text(by_hand));
+    let shown = context.run(context.bowline(["uninstall", "cursor", "--dry-run", "--file", file]));
+    let diff = format!("\n-{head}\"mine\":{{\"command\":…,\"args\":[…,…]}},{tail}\n+{head}{tail}\n");
+    assert!(shown.contains(&diff), "{shown}");
+}
+
 #[cfg(unix)]
 #[test]
 fn what_was_written_is_said_with_the_next_step() {

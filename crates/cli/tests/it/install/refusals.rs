@@ -111,6 +111,95 @@ hint: add the entry to `mcp_servers` by hand
     );
 }
 
+#[test]
+fn a_list_of_servers_that_is_something_else_is_named() {
+    let context = Context::new();
+    for (host, text, key) in [
+        ("cursor", "{\"mcpServers\": []}", "mcpServers"),
+        ("cursor", "{\"mcpServers\": null}", "mcpServers"),
+        ("opencode", "{\"mcp\": 1}", "mcp"),
+        ("codex", "mcp_servers = 1\n", "mcp_servers"),
+        ("goose", "extensions: a\n", "extensions"),
+    ] {
+        let file = context.write("home/file", text);
+        let refused = run_refused(&context, &["install", host, "--yes", "--file", file.to_str().unwrap()]);
+        let error = format!(
+            "error: [TMP]/home/file cannot be changed safely: the value of `{key}` is not an object; nothing was changed\n"
+        );
+        assert!(refused.starts_with(&error), "{refused}");
+        assert_eq!(read(&context, "home/file"), text);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_utf_8_is_refused_with_the_next_step() {
+    let context = Context::new();
+    let file = context.path("home/file");
+    std::fs::write(&file, [0xff, 0xfe]).unwrap();
+    let refused = run_refused(&context, &["install", "cursor", "--yes", "--file", file.to_str().unwrap()]);
+    assert_eq!(refused, "error: cannot use [TMP]/home/file: not UTF-8 text\n\nhint: save it as UTF-8\n---");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_back_to_itself_is_called_that() {
+    use std::os::unix::fs::symlink;
+    let context = Context::new();
+    symlink(".claude.json", context.path(CLAUDE_FILE)).unwrap();
+    symlink(".cursor", context.path("home/.cursor")).unwrap();
+    assert_eq!(
+        run_refused(&context, &["install", "claude-code", "--yes"]),
+        "error: [TMP]/home/.claude.json is a link that leads back to itself\n\nhint: remove the link, or let it lead to the file\n---"
+    );
+    assert_eq!(
+        run_refused(&context, &["install", "cursor", "--yes"]),
+        "error: a folder of [TMP]/home/.cursor/mcp.json is a link that leads back to itself\n\nhint: remove the link, or let it lead to the folder\n---"
+    );
+}
+
+/// The same entry under two names would give the host everything twice.
+#[test]
+fn another_name_for_an_entry_that_is_there_is_refused() {
+    let context = Context::new();
+    context.user_config("[servers.github]\nurl = 'https://example.com/mcp'\n");
+    let file = context.write("home/file", "{}");
+    let file = file.to_str().unwrap();
+    for (servers, name) in [(&[][..], "bowline"), (&["--servers", "github"], "github")] {
+        let install = [&["install", "cursor", "--yes", "--file", file][..], servers].concat();
+        run_json(&context, &install);
+        let before = read(&context, "home/file");
+        let refused = run_refused(&context, &[&install[..], &["--name", "second"]].concat());
+        assert_eq!(
+            refused,
+            format!(
+                "error: [TMP]/home/file has this entry already, with the name `{name}`; nothing was changed\n\n\
+                 hint: leave out --name to keep it, or remove it with `bowline uninstall cursor --name {name} --file \
+                 [TMP]/home/file` first\n---"
+            )
+        );
+        assert_eq!(read(&context, "home/file"), before);
+        let again = run_json(&context, &[&install[..], &["--name", name]].concat());
+        assert_eq!(again["state"], "already_installed");
+    }
+}
+
+#[test]
+fn a_problem_of_the_configuration_is_named() {
+    let context = Context::new();
+    context.user_config("# Mine.\nstore = 1\n");
+    context.write(CLAUDE_FILE, "{}");
+    let problem = "[TMP]/home/.config/bowline/config.toml:2: store: must be a table, not a number; `bowline config check` \
+                   shows all problems";
+    let shown = context.run(context.bowline(["install", "claude-code", "--yes"]));
+    assert!(shown.ends_with(&format!("note: bowline has no servers: {problem}\n---")), "{shown}");
+    for (option, noun) in [("--servers", "server"), ("--view", "view")] {
+        let refused = run_refused(&context, &["install", "claude-code", option, "github"]);
+        let expected =
+            format!("error: there is no {noun} named `github` in your configuration\n\nhint: {problem}\n---");
+        assert_eq!(refused, expected);
+    }
+}
+
 /// If one of several files cannot be changed, none is.
 #[cfg(unix)]
 #[test]

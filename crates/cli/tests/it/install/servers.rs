@@ -93,6 +93,15 @@ fn servers_that_the_host_has_twice_are_named() {
     assert!(shown.contains(note), "{shown}");
     run_json(&context, &["uninstall", "cursor", "--yes", "--file", file]);
     assert_eq!(read(&context, "home/file"), CURSOR);
+    // The command that removes them keeps the entry as it is.
+    let one = ["--servers", "github", "--name", "gh"];
+    let shown = context.run(context.bowline([&install[..], &one].concat()));
+    let command =
+        "`bowline install cursor --replace-servers --servers github --name gh --file [TMP]/home/file`";
+    let note = format!(
+        "note: Cursor has `github` twice, from its own file and from bowline; {command} removes the former\n"
+    );
+    assert!(shown.contains(&note), "{shown}");
 }
 
 /// The import gave it another name, since ours have no spaces.
