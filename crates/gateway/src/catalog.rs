@@ -18,7 +18,7 @@ mod uris;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline::config::ToolPattern;
 use bowline::types::method;
@@ -71,6 +71,16 @@ impl ListKind {
             method::TEMPLATES_LIST => Self::Templates,
             _ => return None,
         })
+    }
+
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "templates",
+        }
     }
 
     /// The capability of servers that have such a list.
@@ -220,6 +230,21 @@ struct Entry {
     /// `None` until the lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
     freshness: Freshness,
+    /// Since when the lists are not fresh, if they are not.
+    stale_since: SystemTime,
+}
+
+/// Lists that a host gets from the catalog, since their server cannot be asked or was not yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaleLists {
+    /// The name of the server.
+    pub server: String,
+    /// Which of its lists: `tools`, `prompts`, `resources` or `templates`. None if nothing is known of the server.
+    pub lists: Vec<&'static str>,
+    /// Since when they come from the catalog.
+    pub since: SystemTime,
+    /// Why, as a sentence.
+    pub reason: Box<str>,
 }
 
 impl Catalog {
@@ -261,6 +286,7 @@ impl Catalog {
                         since: Instant::now(),
                         lists: lists.or_else(|| self.known.get(server, self.profile)),
                         freshness: Freshness::Pending,
+                        stale_since: SystemTime::now(),
                     }
                 })
             })
@@ -287,6 +313,18 @@ impl Catalog {
         catalog
     }
 
+    /// A catalog with the tools of one server, which was connected and is not any more.
+    #[cfg(test)]
+    pub(crate) fn with_stale_list(server: &str, why: &str) -> Self {
+        let tools = serde_json::json!({
+            "capabilities": {"tools": {}}, "tools": [{"name": "echo"}], "prompts": [], "resources": [], "templates": [],
+        });
+        let catalog = Self::with_lists(&[(server, tools)], Naming::default());
+        let id = catalog.known.fleet().iter().next().expect("one server").id;
+        catalog.update(id, ServerFeed { lists: None, freshness: Freshness::Stale(why.into()) });
+        catalog
+    }
+
     /// The merged lists, as of now, as far as the view shows them. Nothing else is found in them.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let mut state = self.state.lock();
@@ -307,6 +345,12 @@ impl Catalog {
         let state = self.state.lock();
         let outdated = state.shown().filter(|entry| entry.freshness != Freshness::Fresh);
         outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
+    }
+
+    /// The lists of the view that come from the catalog, in the configured order of their servers.
+    pub(crate) fn stale_lists(&self) -> Vec<StaleLists> {
+        let state = self.state.lock();
+        state.shown().filter_map(Entry::stale_lists).collect()
     }
 
     /// The name of the first server of the view whose lists were never known and of which something of this kind may
@@ -372,10 +416,10 @@ impl Catalog {
         if offered.freshness == Freshness::Pending {
             // What was fetched over an earlier connection is not worse for that.
             if entry.freshness == Freshness::Dormant {
-                entry.freshness = Freshness::Pending;
+                entry.set_freshness(Freshness::Pending);
             }
         } else {
-            entry.freshness = offered.freshness;
+            entry.set_freshness(offered.freshness);
         }
         if let Some(lists) = offered.lists
             && entry.lists.as_ref() != Some(&lists)
@@ -390,8 +434,29 @@ impl Catalog {
     /// Says that a server is connected to when it is called.
     pub(crate) fn set_dormant(&self, server: ServerId) {
         if let Some(entry) = self.state.lock().find(server) {
-            entry.freshness = Freshness::Dormant;
+            entry.set_freshness(Freshness::Dormant);
         }
+    }
+}
+
+impl Entry {
+    fn set_freshness(&mut self, freshness: Freshness) {
+        if self.freshness == Freshness::Fresh && freshness != Freshness::Fresh {
+            self.stale_since = SystemTime::now();
+        }
+        self.freshness = freshness;
+    }
+
+    /// What comes from the catalog, unless the lists are fresh.
+    fn stale_lists(&self) -> Option<StaleLists> {
+        let reason = self.freshness.reason()?.into();
+        let is_offered = |kind: &ListKind| self.lists.as_ref().is_some_and(|lists| lists.offers(*kind));
+        Some(StaleLists {
+            server: self.server.config.name.clone(),
+            lists: ListKind::ALL.into_iter().filter(is_offered).map(ListKind::name).collect(),
+            since: self.stale_since,
+            reason,
+        })
     }
 }
 

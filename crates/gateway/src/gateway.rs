@@ -5,6 +5,7 @@ mod connect_pacer;
 mod connection;
 mod connections;
 mod handshake;
+mod host_catalogs;
 mod lists;
 mod loops;
 mod members;
@@ -31,12 +32,13 @@ use bowline::{Client, ClientBuilder, ConnectionEvent, Fault, Server};
 use bowline_server::{Host, HttpListener};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::catalog::{CatalogCache, KnownLists, Naming};
+use crate::catalog::{CatalogCache, KnownLists, Naming, StaleLists};
 use crate::fleet::Reload;
 use crate::task_id::TaskKey;
 use crate::view::Views;
 use connect_pacer::ConnectPacer;
 use connections::Connections;
+use host_catalogs::HostCatalogs;
 use loops::GatewayId;
 use session::HostSession;
 use tasks::Tasks;
@@ -105,6 +107,7 @@ struct Shared {
     views: Views,
     connections: Arc<Connections>,
     connect_pacer: ConnectPacer,
+    host_catalogs: HostCatalogs,
     list_wait: Duration,
     drain_timeout: Duration,
     input_timeout: Duration,
@@ -180,6 +183,12 @@ impl Gateway {
         }));
     }
 
+    /// Returns which lists some host gets from the catalog at this moment, since when and why, ordered by the names of
+    /// the servers. A server that is not in it can be asked, as far as is known; so can all while there is no host.
+    pub fn stale_lists(&self) -> Vec<StaleLists> {
+        self.0.host_catalogs.stale_lists()
+    }
+
     /// Serves requests of hosts of 2026-07-28 that come from elsewhere.
     pub(crate) fn stateless_hosts(&self) -> StatelessHosts {
         StatelessHosts::new(Arc::clone(&self.0))
@@ -200,6 +209,8 @@ impl Gateway {
     /// requests get at most `drain_timeout` for their responses, and everything is shut down as in
     /// [`Gateway::serve`].
     ///
+    /// On a Unix socket, `GET /status` says what [`Gateway::stale_lists`] does.
+    ///
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn serve_hosts(
         &self,
@@ -207,6 +218,11 @@ impl Gateway {
         drain_timeout: Duration,
         stop: impl Future<Output = ()>,
     ) {
+        let reported = Arc::downgrade(&self.0);
+        listener.report_status(move || {
+            let stale = reported.upgrade().map(|gateway| gateway.host_catalogs.stale_lists());
+            host_catalogs::status_report(&stale.unwrap_or_default())
+        });
         let mut requests = listener.accept_stateless();
         let stateless = StatelessHosts::new(Arc::clone(&self.0));
         let sessions = TaskTracker::new();
@@ -363,6 +379,7 @@ impl GatewayBuilder {
             views: Views::new(self.views),
             connections: Arc::default(),
             connect_pacer: ConnectPacer::default(),
+            host_catalogs: HostCatalogs::default(),
             list_wait: self.list_wait,
             drain_timeout: self.drain_timeout,
             input_timeout: self.input_timeout,

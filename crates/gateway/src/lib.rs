@@ -70,7 +70,8 @@ pub use bowline_server::{
     TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{
-    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, SavedLists, ServerLists, TaskOffer,
+    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, SavedLists, ServerLists,
+    StaleLists, TaskOffer,
 };
 pub use fleet::Reload;
 pub use gateway::{Gateway, GatewayBuilder, STALE_SERVERS};

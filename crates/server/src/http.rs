@@ -13,6 +13,7 @@
 //! | `GET /.well-known/oauth-protected-resource` | for a resource server: which issuers its tokens come from; also with the path of an endpoint behind it |
 //! | `GET /healthz` | `ok` while the process runs |
 //! | `GET /readyz` | `ok`, or 503 once no new sessions are accepted |
+//! | `GET /status` | on a Unix socket: what [`HttpListener::report_status`] says |
 //!
 //! Which stream a message belongs to, and what can be resumed, is decided by
 //! [`bowline_proto::server::event_streams`]; what headers mean, by [`bowline_proto::server::http`].

@@ -1,6 +1,7 @@
 //! Implements `bowline status`.
 
 mod rows;
+mod stale_lists;
 
 use std::collections::HashMap;
 use std::io;
@@ -11,6 +12,7 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use self::rows::{CurrentTime, StatusRow};
+use self::stale_lists::ServerStaleLists;
 use crate::args::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, exit_for_cause};
@@ -45,11 +47,14 @@ async fn show_once(meant: ServerSelection, limit: Duration, settings: &Settings)
         .filter_map(|it| Some((it.name.clone(), settings.command_line.login_command(it)?)))
         .collect();
     let registry = session::registry_builder(settings).open(meant.servers);
+    let known = async {
+        tokio::join!(timeout(limit, registry.settled()), timeout(limit, stale_lists::read(settings)))
+    };
     let outcome = tokio::select! {
-        _ = timeout(limit, registry.settled()) => {
+        (_, stale) = known => {
             bar.finish();
             let statuses = registry.statuses();
-            let shown = print_statuses(&statuses, &meant.skipped, printer);
+            let shown = print_statuses((&statuses, &meant.skipped), stale.unwrap_or_default(), printer);
             let wanting = statuses.iter().filter(|status| status.state == ServerState::NeedsLogin);
             for command in wanting.filter_map(|status| logins.get(&*status.name)) {
                 printer.note(&format!("log in with `{command}`"));
@@ -66,9 +71,16 @@ async fn show_once(meant: ServerSelection, limit: Duration, settings: &Settings)
 }
 
 /// Prints the statuses, and returns the exit code of the worst.
-fn print_statuses(statuses: &[ServerStatus], others: &[SkippedServer], printer: &Printer) -> Outcome {
+fn print_statuses(
+    (statuses, others): (&[ServerStatus], &[SkippedServer]),
+    mut stale: ServerStaleLists,
+    printer: &Printer,
+) -> Outcome {
     let now = CurrentTime::read();
-    let rows = build_rows(statuses, others);
+    let mut rows = build_rows(statuses, others);
+    for row in &mut rows {
+        row.stale_lists = Some(stale.remove(&row.name).unwrap_or_default());
+    }
     let wanted = statuses.iter().filter(|status| status.state != ServerState::Disabled);
     let ready = statuses.iter().filter(|status| status.state == ServerState::Ready).count();
     let total = wanted.count();

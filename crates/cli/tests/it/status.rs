@@ -122,6 +122,98 @@ async fn status_as_json() {
     assert!(up["since"].as_str().unwrap().ends_with('Z') && up["last_error"].is_null(), "{up}");
 }
 
+/// A daemon says which lists its hosts get from the catalog, since when and why, and of no other ones.
+#[cfg(unix)]
+mod in_front_of_a_daemon {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::connect::host::Host;
+    use crate::serve_front::daemons::Daemons;
+
+    /// Requests the tools until the stale servers are these.
+    async fn wait_for_stale_servers(host: &mut Host, expected: &Value) {
+        loop {
+            let answer = host.request("tools/list", json!({})).await;
+            let stale = &answer["result"]["_meta"]["bowline/stale-servers"];
+            if stale == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// What `status` says of the stale lists of each server.
+    fn stale_lists(context: &Context) -> (Option<i32>, Vec<Value>) {
+        let (code, value) = json(context, &["status", "--json"]);
+        let servers = value["servers"].as_array().unwrap_or_else(|| panic!("{value}"));
+        (code, servers.iter().map(|server| server["stale_lists"].clone()).collect())
+    }
+
+    #[tokio::test]
+    async fn lists_that_come_from_the_catalog_are_named() {
+        let context = Context::new();
+        let one = testkit::server().legacy().tool("echo").prompt("greet", "Hello").run().await;
+        let two = testkit::server().legacy().tool("add").run().await;
+        context.user_config(&format!("{}{}", http_entry("one", &one), http_entry("two", &two)));
+        assert_eq!(stale_lists(&context), (Some(0), vec![json!([]), json!([])]), "there is no daemon");
+        let daemons = Daemons::of(&context);
+        let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+        wait_for_stale_servers(&mut host, &Value::Null).await;
+        assert_eq!(stale_lists(&context), (Some(0), vec![json!([]), json!([])]), "both are there");
+
+        one.stop().await;
+        // The daemon finds out at the next call, which waits for the server.
+        host.send_request("tools/call", json!({"name": "echo", "arguments": {}})).await;
+        wait_for_stale_servers(&mut host, &json!({"one": "connection refused"})).await;
+        let (code, lists) = stale_lists(&context);
+        assert_eq!((code, &lists[1]), (Some(3), &json!([])));
+        let since = lists[0][0]["since"].as_str().unwrap_or_else(|| panic!("{lists:?}")).to_owned();
+        let expected = json!([{
+            "lists": ["tools", "prompts"],
+            "since": since,
+            "reason": "connection refused",
+            "daemon": daemons.all()[0],
+        }]);
+        assert_eq!(lists[0], expected);
+        // It is the time of the change, and not that of the question.
+        assert_eq!(stale_lists(&context).1[0], expected);
+        snapshot!(context.run(context.bowline(["status"])), @"
+        exit: 3
+        --- stdout
+        one	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused	hosts get tools, prompts from the catalog for [SPAN]: connection refused
+        two	ready	legacy 2025-11-25	http	[SPAN]	0
+        --- stderr
+        note: 1 of 2 enabled servers ready
+        ---
+        ");
+
+        one.start().await;
+        wait_for_stale_servers(&mut host, &Value::Null).await;
+        assert_eq!(stale_lists(&context), (Some(0), vec![json!([]), json!([])]), "it is back");
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+
+    /// A server of which nothing is known has no lists that could be old.
+    #[tokio::test]
+    async fn a_server_that_was_never_there_has_no_lists() {
+        let context = Context::new();
+        let one = testkit::server().legacy().tool("echo").run().await;
+        one.stop().await;
+        context.user_config(&http_entry("one", &one));
+        let daemons = Daemons::of(&context);
+        let mut host = Host::start_initialized(context.bowline(["serve", "--stdio"])).await;
+        wait_for_stale_servers(&mut host, &json!({"one": "connection refused"})).await;
+        let (_, lists) = stale_lists(&context);
+        let found = &lists[0][0];
+        assert_eq!((&found["lists"], &found["reason"]), (&json!([]), &json!("connection refused")));
+        assert_eq!(found["daemon"], daemons.all()[0]);
+        assert_eq!(host.close().await.status.code(), Some(0));
+    }
+}
+
 #[tokio::test]
 async fn some_can_be_named_and_urls_too() {
     let context = Context::new();

@@ -159,6 +159,7 @@ impl Upstreams {
             tasks: Mutex::default(),
             ended: CancellationToken::new(),
         });
+        gateway.host_catalogs.add(&upstreams.catalog);
         let reloads = (gateway.known.watch_fleet(), gateway.views.watch());
         upstreams.current_set();
         upstreams.spawn(follow_reloads(Arc::downgrade(&upstreams), reloads));

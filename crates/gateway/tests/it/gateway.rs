@@ -4,6 +4,8 @@ mod asking;
 mod calls;
 mod catalog;
 mod http_host;
+mod kill_steps;
+mod lost_sessions;
 mod questions;
 mod recovery;
 mod reload;

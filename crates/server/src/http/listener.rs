@@ -103,6 +103,12 @@ impl HttpListener {
         HttpControl::new(&self.site)
     }
 
+    /// Answers `GET /status` with what `report` returns, a JSON text, on a Unix socket. On a TCP socket nothing is at that
+    /// path: what it says is for the user of this process alone. Only the first call has an effect.
+    pub fn report_status(&self, report: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.site.status_report.set(Box::new(report));
+    }
+
     /// Waits for the next session. `None` once no more are accepted.
     ///
     /// Dropping the future loses no session.

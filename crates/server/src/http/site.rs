@@ -1,7 +1,7 @@
 //! [`Site`]: what all connections of a listener share, and which request goes where.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bowline_proto::server::http::{GuardRefusal, PostRefusal, check_version};
 use bowline_proto::via::{VIA_HEADER, Via};
@@ -52,8 +52,13 @@ pub(crate) struct Site {
     pub(crate) journal: Option<Journal>,
     /// Held while a session is restored.
     pub(crate) restoring: tokio::sync::Mutex<()>,
+    /// What is said at `/status`, if anything is.
+    pub(crate) status_report: OnceLock<Box<StatusReport>>,
     checks_host: bool,
 }
+
+/// Returns what whoever serves the hosts says of its state: a JSON text.
+pub(crate) type StatusReport = dyn Fn() -> String + Send + Sync;
 
 impl Site {
     pub(crate) fn new(mut settings: HttpSettings, checks_host: bool, hosts: mpsc::Sender<Host>) -> Self {
@@ -66,6 +71,7 @@ impl Site {
         Self {
             journal,
             restoring: tokio::sync::Mutex::default(),
+            status_report: OnceLock::new(),
             body_budget: body_budget(&settings),
             stateless: Mutex::default(),
             stateless_permits: Arc::new(Semaphore::new(
@@ -152,14 +158,22 @@ impl Site {
                 _ => Refusal::Method("GET, HEAD").into(),
             };
         }
-        match &*path {
-            "/healthz" | "/readyz" if !is_read => Refusal::Method("GET, HEAD").into(),
-            "/readyz" if self.draining.is_cancelled() => {
+        match (&*path, self.status_report.get().filter(|_| self.is_private())) {
+            ("/status", Some(report)) if is_read => reply::json(StatusCode::OK, report().into()),
+            ("/status", Some(_)) | ("/healthz" | "/readyz", _) if !is_read => {
+                Refusal::Method("GET, HEAD").into()
+            }
+            ("/readyz", _) if self.draining.is_cancelled() => {
                 reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining")
             }
-            "/healthz" | "/readyz" => reply::text(StatusCode::OK, "ok"),
+            ("/healthz" | "/readyz", _) => reply::text(StatusCode::OK, "ok"),
             _ => reply::text(StatusCode::NOT_FOUND, "not found"),
         }
+    }
+
+    /// Whether only programs of the user of this process can connect: it is a Unix socket.
+    fn is_private(&self) -> bool {
+        !self.checks_host
     }
 
     async fn serve_endpoint(

@@ -134,3 +134,31 @@ async fn unix_socket_is_served_by_any_name() {
     let page = client.with("origin", "http://evil.example");
     assert_eq!(page.send_on(stream, "POST", "/mcp", &body).await.status, 403);
 }
+
+/// What whoever serves the hosts says of its state is for programs of the user, and so for none over TCP.
+#[cfg(unix)]
+#[tokio::test]
+async fn status_is_reported_on_a_unix_socket_alone() {
+    use bowline_server::HttpListener;
+    use tokio::net::{TcpListener, UnixListener, UnixStream};
+
+    let report = || r#"{"stale_lists":[]}"#.to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = HttpListener::unix(UnixListener::bind(&path).unwrap(), HttpSettings::new());
+    let client = crate::http_client::HttpClient::new(([127, 0, 0, 1], 0).into());
+    let send = async |method: &str| {
+        let stream = UnixStream::connect(&path).await.unwrap();
+        client.send_on(stream, method, "/status", "").await
+    };
+    assert_eq!(send("GET").await.status, 404, "nobody reports");
+    listener.report_status(report);
+    assert_eq!(send("GET").await.expect_json(200).await, serde_json::json!({"stale_lists": []}));
+    assert_eq!(send("POST").await.status, 405);
+
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = HttpListener::tcp(socket, HttpSettings::new());
+    listener.report_status(report);
+    let client = crate::http_client::HttpClient::new(listener.local_addr().unwrap());
+    assert_eq!(client.send("GET", "/status", "").await.status, 404);
+}

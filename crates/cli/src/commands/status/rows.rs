@@ -6,6 +6,7 @@ use anstyle::Style;
 use bowline::{Fault, ServerState, ServerStatus};
 use serde_json::{Value, json};
 
+use super::stale_lists::StaleLists;
 use crate::print::table::Table;
 use crate::print::text_width::{display_width, truncate};
 use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
@@ -27,6 +28,8 @@ pub(crate) struct StatusRow {
     /// Problem of its configuration entry.
     detail: Option<String>,
     next_attempt: Option<Instant>,
+    /// Which of its lists hosts get from the catalogs of daemons. `None` if the daemons were not asked.
+    pub(super) stale_lists: Option<Vec<StaleLists>>,
 }
 
 /// The time that spans are relative to.
@@ -39,6 +42,16 @@ pub(crate) struct CurrentTime {
 impl CurrentTime {
     pub(crate) fn read() -> Self {
         Self { clock: SystemTime::now(), instant: Instant::now() }
+    }
+
+    /// This time, whatever the clock shows.
+    #[cfg(all(test, unix))]
+    pub(super) fn at(clock: SystemTime) -> Self {
+        Self { clock, ..Self::read() }
+    }
+
+    pub(super) fn clock(self) -> SystemTime {
+        self.clock
     }
 
     /// Formats the time in UTC, for machines.
@@ -72,6 +85,7 @@ impl From<&ServerStatus> for StatusRow {
             fault: status.health.last_fault.clone(),
             detail: None,
             next_attempt: status.next_attempt,
+            stale_lists: None,
         }
     }
 }
@@ -98,7 +112,7 @@ impl StatusRow {
             })
         });
         let detail = self.detail.as_ref().map(|detail| json!({ "message": detail, "kind": "configuration" }));
-        json!({
+        let mut row = json!({
             "name": self.name,
             "state": self.state.replace(' ', "_"),
             "era": self.era,
@@ -112,11 +126,15 @@ impl StatusRow {
             "next_attempt_ms": self.next_attempt.map(|next| {
                 u64::try_from(next.saturating_duration_since(now.instant).as_millis()).unwrap_or(u64::MAX)
             }),
-        })
+        });
+        if let Some(stale) = &self.stale_lists {
+            row["stale_lists"] = stale.iter().map(StaleLists::to_json).collect();
+        }
+        row
     }
 
     /// Returns the cells of a line in a pipe.
-    pub(crate) fn cells(&self, now: CurrentTime) -> [String; 8] {
+    pub(crate) fn cells(&self, now: CurrentTime) -> [String; 9] {
         [
             self.name.clone(),
             self.state.to_owned(),
@@ -126,6 +144,7 @@ impl StatusRow {
             self.recoveries.to_string(),
             self.next_attempt_text(now).unwrap_or_default(),
             self.error_text().unwrap_or_default(),
+            self.stale_texts(now).collect::<Vec<_>>().join("; "),
         ]
     }
 
@@ -153,6 +172,11 @@ impl StatusRow {
         self.fault.as_ref().map(|(_, fault)| fault.to_string()).or_else(|| self.detail.clone())
     }
 
+    /// Returns a sentence for each daemon whose hosts get lists from the catalog.
+    fn stale_texts(&self, now: CurrentTime) -> impl Iterator<Item = String> {
+        self.stale_lists.iter().flatten().map(move |stale| stale.text(now))
+    }
+
     /// Returns the line below a row: what went wrong, when, and the next attempt.
     fn remark(&self, now: CurrentTime) -> Option<String> {
         let mut remark = self.error_text()?;
@@ -174,14 +198,14 @@ pub(crate) fn render(rows: &[StatusRow], now: CurrentTime, printer: &Printer) ->
     if printer.on_terminal() {
         return render_lines(rows, now, printer.width, printer).into_iter().map(|line| line + "\n").collect();
     }
-    let mut table = Table::new([""; 8]);
+    let mut table = Table::new([""; 9]);
     for row in rows {
         table.push_row(row.cells(now));
     }
     table.render(printer)
 }
 
-/// Formats the table with this width, one or two lines for each server.
+/// Formats the table with this width: for each server a line, and further ones for what is wrong with it.
 pub(crate) fn render_lines(
     rows: &[StatusRow],
     now: CurrentTime,
@@ -212,7 +236,7 @@ pub(crate) fn render_lines(
             printer.paint(row.style, &format!("{:STATE_WIDTH$}", row.state)),
             truncate(rest.trim_end(), room),
         ));
-        if let Some(remark) = row.remark(now) {
+        for remark in row.remark(now).into_iter().chain(row.stale_texts(now)) {
             let remark = truncate(&escape::line(&remark), width.saturating_sub(INDENT));
             lines.push(format!("{:INDENT$}{}", "", printer.paint(FAINT, &remark)));
         }

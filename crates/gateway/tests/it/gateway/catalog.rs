@@ -1,12 +1,13 @@
 //! Lists: merged, complete, announced when they change, and kept while a server is down.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bowline::Server;
 use bowline::config::{Exposure, ToolPattern};
-use bowline_gateway::{FolderCatalog, Gateway, STALE_SERVERS};
+use bowline_gateway::{FolderCatalog, Gateway, STALE_SERVERS, StaleLists};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{at, gateway, wait_for_cached_lists};
 use crate::support::{TEST_TIMEOUT, TestHost, result_text};
@@ -94,6 +95,47 @@ async fn a_server_that_comes_late_is_announced() {
     result_text(&host.call_tool(11, "late", json!({})).await);
     let answer = host.call_tool(12, "none", json!({})).await;
     assert_eq!(answer["error"], json!({"code": -32602, "message": "Unknown tool: none"}));
+}
+
+/// Waits until the lists that hosts get from the catalog are these: of which server, which, and why.
+async fn wait_for_stale_lists(gateway: &Gateway, expected: &[(&str, &[&str], &str)]) -> Vec<StaleLists> {
+    let waiting = async {
+        loop {
+            let found = gateway.stale_lists();
+            let told = found.iter().map(|stale| (&*stale.server, &*stale.lists, &*stale.reason));
+            if told.eq(expected.iter().copied()) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, waiting).await.expect("in time")
+}
+
+/// Which lists come from the catalog is known of the hosts that are served, with the time at which that began.
+#[tokio::test]
+async fn stale_lists_are_reported_while_there_are_hosts() {
+    let one = testkit::server().legacy().tool("echo").prompt("greet", "hi").run().await;
+    let two = testkit::server().legacy().tool("add").run().await;
+    let impatient = at("one", &one).with_reconnect_wait(Duration::ZERO);
+    let gateway = gateway([impatient, at("two", &two)]);
+    assert_eq!(gateway.stale_lists(), [], "there is no host");
+    let mut first = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(first.tools().await, ["echo", "add"]);
+    assert_eq!(gateway.stale_lists(), [], "both have answered");
+    let fresh_until = SystemTime::now();
+    one.stop().await;
+    assert!(first.call_tool(1, "echo", json!({})).await["error"].is_object());
+    let expected: [(&str, &[&str], &str); 1] = [("one", &["tools", "prompts"], "connection refused")];
+    let found = wait_for_stale_lists(&gateway, &expected).await;
+    assert!((fresh_until..=SystemTime::now()).contains(&found[0].since), "{found:?}");
+    // A second host has never had other lists, and does not make it later.
+    let mut second = TestHost::join_with(&gateway, json!({})).await;
+    assert_eq!(second.tools().await, ["echo", "add"]);
+    assert_eq!(wait_for_stale_lists(&gateway, &expected).await[0].since, found[0].since);
+    first.close().await;
+    second.close().await;
+    wait_for_stale_lists(&gateway, &[]).await;
 }
 
 /// A tool that is unknown while a server hangs may be of that server, as if the server were down.

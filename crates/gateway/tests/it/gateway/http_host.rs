@@ -17,13 +17,20 @@ use crate::support::TEST_TIMEOUT;
 
 /// A gateway on a socket, and one session with it.
 struct HttpHost {
-    endpoint: RawEndpoint,
-    session: Option<String>,
+    session: RawSession,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
 }
 
+/// A session of a host that does nothing by itself: one whose session is gone fails.
+#[derive(Clone, Debug)]
+pub(super) struct RawSession {
+    pub(super) endpoint: RawEndpoint,
+    pub(super) id: String,
+}
+
 /// A listener, to which messages are posted as they are.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct RawEndpoint {
     pub(super) address: SocketAddr,
 }
@@ -72,29 +79,61 @@ pub(super) async fn serve_with_settings(
 impl HttpHost {
     async fn start(gateway: &Gateway, capabilities: Value) -> Self {
         let ServedGateway { address, stop, serving } = serve_on_loopback(gateway, TEST_TIMEOUT).await;
-        let mut host = Self { endpoint: RawEndpoint { address }, session: None, stop: Some(stop), serving };
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": capabilities,
-            "clientInfo": {"name": "http-host", "version": "1"},
-        });
-        let reply = host.post(&request(0, "initialize", params)).await;
-        assert_eq!(reply.status, "HTTP/1.1 200 OK\r\n");
-        let id = reply.headers.iter().find_map(|header| header.strip_prefix("mcp-session-id: "));
-        host.session = Some(id.expect("a session").to_owned());
-        let ready = host.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        assert_eq!(ready.status, "HTTP/1.1 202 Accepted\r\n");
-        host
+        let session = RawSession::begin(address, capabilities).await;
+        Self { session, stop: Some(stop), serving }
     }
 
     async fn post(&self, message: &Value) -> Reply {
-        let session = self.session.as_ref().map(|id| ("mcp-session-id", id.as_str()));
-        self.endpoint.post(message, session.as_slice()).await
+        self.session.post(message).await
     }
 
     /// Stops the gateway, which ends in order.
     async fn stop(mut self) {
         let _ = self.stop.take().map(|stop| stop.send(()));
         timeout(TEST_TIMEOUT, self.serving).await.expect("it ends").expect("no panic");
+    }
+}
+
+impl RawSession {
+    /// Begins a session of a host with these capabilities.
+    pub(super) async fn begin(address: SocketAddr, capabilities: Value) -> Self {
+        let endpoint = RawEndpoint { address };
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "http-host", "version": "1"},
+        });
+        let reply = endpoint.post(&request(0, "initialize", params), &[]).await;
+        assert_eq!(reply.status, "HTTP/1.1 200 OK\r\n");
+        let id = reply.headers.iter().find_map(|header| header.strip_prefix("mcp-session-id: "));
+        let session = Self { endpoint, id: id.expect("a session").to_owned() };
+        let ready = session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(ready.status, "HTTP/1.1 202 Accepted\r\n");
+        session
+    }
+
+    /// The same session at another address.
+    pub(super) fn at(&self, address: SocketAddr) -> Self {
+        Self { endpoint: RawEndpoint { address }, id: self.id.clone() }
+    }
+
+    pub(super) async fn post(&self, message: &Value) -> Reply {
+        self.endpoint.post(message, &[("mcp-session-id", &self.id)]).await
+    }
+
+    /// Calls a tool, and returns the response as it begins.
+    pub(super) async fn begin_call(&self, id: u64, tool: &str, arguments: Value) -> Reply {
+        self.post(&request(id, "tools/call", json!({"name": tool, "arguments": arguments}))).await
+    }
+
+    /// Calls a tool, and returns the whole response.
+    pub(super) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+        self.begin_call(id, tool, arguments).await.answer().await
+    }
+
+    /// Comes back for what follows this event.
+    pub(super) async fn resume(&self, last_event: &str) -> Reply {
+        let headers = [("mcp-session-id", &*self.id), ("last-event-id", last_event)];
+        self.endpoint.send(("GET", "/mcp"), "", &headers).await
     }
 }
 
@@ -106,12 +145,15 @@ impl RawEndpoint {
 
     /// Posts a message to this path.
     pub(super) async fn post_to(&self, path: &str, message: &Value, headers: &[(&str, &str)]) -> Reply {
-        let body = message.to_string();
+        self.send(("POST", path), &message.to_string(), headers).await
+    }
+
+    async fn send(&self, (verb, path): (&str, &str), body: &str, headers: &[(&str, &str)]) -> Reply {
         let headers: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let headers = headers.concat();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "{verb} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
             self.address,
             body.len(),
@@ -137,12 +179,43 @@ impl RawEndpoint {
 impl Reply {
     /// The next message of an event stream.
     pub(super) async fn event(&mut self) -> Value {
+        serde_json::from_str(&self.value_of("data: ").await).expect("JSON")
+    }
+
+    /// The id of the next event.
+    pub(super) async fn event_id(&mut self) -> String {
+        self.value_of("id: ").await
+    }
+
+    /// The rest of the next line that begins in this way.
+    async fn value_of(&mut self, start: &str) -> String {
         loop {
-            let mut line = String::new();
-            let read = timeout(TEST_TIMEOUT, self.body.read_line(&mut line)).await.expect("in time");
-            assert!(read.expect("text") > 0, "the stream has ended");
-            if let Some(data) = line.strip_prefix("data: ") {
-                return serde_json::from_str(data).expect("JSON");
+            let line = self.line().await.expect("the stream goes on");
+            if let Some(value) = line.strip_prefix(start) {
+                return value.to_owned();
+            }
+        }
+    }
+
+    /// The next line of the body. `None` at its end.
+    async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = timeout(TEST_TIMEOUT, self.body.read_line(&mut line)).await.expect("in time");
+        (read.expect("text") > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The response to a request, which is the message of the body or of its last event.
+    pub(super) async fn answer(mut self) -> Value {
+        if !self.headers.iter().any(|header| header == "content-type: text/event-stream") {
+            return self.message().await;
+        }
+        loop {
+            let message = self.event().await;
+            if message.get("method").is_none() {
+                while let Some(line) = self.line().await {
+                    assert!(!line.starts_with("data: "), "more after the response: {line}");
+                }
+                return message;
             }
         }
     }
