@@ -168,6 +168,10 @@ fn tests(workspace: &Workspace) -> Result<()> {
             command.args(["--test", name]);
         }
     }
+    if tools::shells::ensure() {
+        // Then their tests are not left out.
+        command.env("BOWLINE_REQUIRE_SHELLS", "1");
+    }
     shell::run(&mut command)?;
     run_cargo(workspace, &["test", "--workspace", "--doc"])
 }

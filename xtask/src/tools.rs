@@ -7,6 +7,7 @@ mod browser;
 mod cargo_tool;
 mod node;
 mod python;
+pub(crate) mod shells;
 mod stamp;
 
 use std::{
@@ -150,6 +151,7 @@ pub(crate) fn install_test_tools(workspace: &Workspace) -> Result<()> {
     for (name, path) in [("cargo-deny", cargo_deny?), ("typos", ensure_typos(workspace)?)] {
         println!("{name:<24}{}", workspace.show(&path));
     }
+    shells::ensure();
     Ok(())
 }
 

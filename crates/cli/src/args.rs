@@ -9,6 +9,7 @@ mod duration;
 mod entries;
 mod examples;
 mod handler;
+mod hyphen_names;
 mod import_servers;
 mod install;
 mod json_flag;
@@ -342,6 +343,9 @@ Arguments:
   --args '{…}'   all at once; key=value is laid over it
   --json '{…}'   the same as --args; --json without an object prints the result as JSON
   -              the object from stdin; --file PATH that in a file
+
+A tool whose name begins with `-` comes after `--`, and options come before that:
+  bowline call SERVER -- -x key=value
 
 At a terminal, what the tool requires and was not given is asked for in a form. Nothing is sent before you have seen \
 all of it.

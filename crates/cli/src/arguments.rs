@@ -82,12 +82,17 @@ impl RawArguments {
                 },
             };
             if seen.insert(key.clone(), value).is_some() {
-                return Err(Failure::usage(format!("`{key}` is given twice")));
+                return Err(repeated_argument_failure(&key, &format!("for a list, write {key}:='[…]'")));
             }
         }
         whole.extend(seen);
         Ok(whole)
     }
+}
+
+/// Builds the failure for an argument that is given twice. `otherwise` says how to give several values.
+pub(crate) fn repeated_argument_failure(key: &str, otherwise: &str) -> Failure {
+    Failure::usage_hint(format!("`{key}` is given twice"), format!("write {key}=… once; {otherwise}"))
 }
 
 /// Splits `key=value`, whose key is not empty. The value may be.
@@ -223,10 +228,23 @@ const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
 fn parse_object(text: &str) -> Outcome<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Failure::usage("arguments must be a JSON object")),
-        Err(error) => Err(Failure::usage(format!("the arguments are not JSON: {error}"))),
+        Ok(other) => {
+            let given = match other {
+                Value::Array(_) => "an array",
+                Value::String(_) => "a text",
+                Value::Number(_) => "a number",
+                Value::Bool(_) => "a boolean",
+                Value::Null | Value::Object(_) => "null",
+            };
+            let message = format!("the arguments must be a JSON object, but are {given}");
+            Err(Failure::usage_hint(message, OBJECT_HINT))
+        }
+        Err(error) => Err(Failure::usage_hint(format!("the arguments are not JSON: {error}"), OBJECT_HINT)),
     }
 }
+
+/// How arguments are written as an object.
+const OBJECT_HINT: &str = r#"write each as key=value, or all as an object: --args '{"key": "value"}'"#;
 
 #[cfg(test)]
 mod tests {

@@ -12,6 +12,7 @@ mod foreign_login_host;
 mod form;
 mod form_field;
 mod frame;
+mod item_editor;
 mod key;
 mod line_editor;
 mod login_prompt;

@@ -174,7 +174,8 @@ impl Settings {
 
     /// Returns a viewer for content that saves files under names that begin with `stem`.
     pub(crate) fn viewer(&self, args: ContentArgs, stem: &str) -> Outcome<Viewer<'_>> {
-        Viewer::new(&self.printer, &*self.env, args, stem).map_err(Failure::usage)
+        let hint = "name a folder that you may write to with --save; it is made if there is none";
+        Viewer::new(&self.printer, &*self.env, args, stem).map_err(|why| Failure::usage_hint(why, hint))
     }
 
     /// Returns the gateways that led to this process.

@@ -101,7 +101,14 @@ pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
 pub(crate) async fn candidates(before: &[String], typed: &str, source: &impl NameSource) -> Vec<Candidate> {
     let mut found = match cursor::locate_cursor(&Cli::command(), before, typed) {
         CursorContext::Fixed(found) => found,
-        CursorContext::Word(word) => complete_word(&word, typed, source).await,
+        CursorContext::Word(word) => {
+            let mut found = complete_word(&word, typed, source).await;
+            // Servers choose these words. One that begins with `-` would be an option, other than a name after `--`.
+            let is_name = matches!(word, WordKind::Tool { .. } | WordKind::Prompt { .. });
+            let is_hyphen_name = is_name && before.iter().any(|word| word == "--");
+            found.retain(|one| one.value.starts_with('-') == is_hyphen_name);
+            found
+        }
         CursorContext::Unknown => Vec::new(),
     };
     found.retain(|one| one.value.starts_with(typed));

@@ -43,7 +43,7 @@ impl CommandLine {
             global_options: global_options(cli.global.config.as_deref(), cli.global.trust_project),
             connection_options: target.map(repeated_options).unwrap_or_default(),
             urls: urls.filter_map(|url| Url::parse(url).ok()).collect(),
-            has_command: argv.iter().any(|word| word == "--"),
+            has_command: cli.verb.has_server_command(),
             is_adding: matches!(cli.verb, Verb::Add(_)),
         }
     }

@@ -1,5 +1,5 @@
-//! Replaces the tips about an unknown flag where there is more to say: the `--` before a command is missing, or
-//! certificates should not be checked.
+//! Replaces the tips about an unknown flag where there is more to say: the `--` before a command or before a name
+//! that begins with `-` is missing, or certificates should not be checked.
 
 use std::ffi::OsString;
 
@@ -26,11 +26,32 @@ pub(crate) fn suggest_separator(mut error: clap::Error, argv: &[OsString]) -> cl
     if command.first().is_none_or(|word| word.starts_with('-') || word.contains("://")) {
         return error;
     }
-    let command: Vec<String> = command.iter().map(|word| shell_quote(word)).collect();
-    let tip =
-        format!("a command that starts a server comes after `--`: bowline {verb} -- {}", command.join(" "));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    let join = |words: &[&str]| words.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ");
+    let tip = format!("a command that starts a server comes after `--`: bowline {verb} -- {}", join(command));
+    let name_tip = names_after_server(verb, command, &flag).map(|(server, names)| {
+        format!(
+            "so does a name that begins with `-`: bowline {verb} {} -- {}",
+            shell_quote(server),
+            join(names)
+        )
+    });
+    let tips = std::iter::once(tip).chain(name_tip).map(Into::into).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     error
+}
+
+/// Returns the server and the words after it, if these can be the name of a tool or a prompt and its arguments.
+fn names_after_server<'a>(verb: &str, words: &'a [&'a str], flag: &str) -> Option<(&'a str, &'a [&'a str])> {
+    let [server, names @ ..] = words else { return None };
+    let [name, arguments @ ..] = names else { return None };
+    let is_argument = |word: &&str| word.contains('=') && !word.starts_with('-');
+    let fits = match verb {
+        "tools" => arguments.is_empty(),
+        "call" | "prompt" => arguments.iter().all(is_argument),
+        _ => false,
+    };
+    // Clap names the first letter alone if it took the others for flags too.
+    (fits && name.starts_with(flag)).then_some((*server, names))
 }
 
 #[cfg(test)]
@@ -46,15 +67,25 @@ mod tests {
             let argv: Vec<OsString> = line.split(' ').map(Into::into).collect();
             let error = suggest_separator(Cli::try_parse_from(&argv).unwrap_err(), &argv);
             let text = error.render().to_string();
-            text.lines().find_map(|line| line.strip_prefix("  tip: ").map(str::to_owned)).unwrap_or_default()
+            let tips = text.lines().filter_map(|line| line.strip_prefix("  tip: "));
+            tips.collect::<Vec<_>>().join("\n  tip: ")
         };
         let suggested = "a command that starts a server comes after `--`: bowline tools -- npx -y foo";
         assert_eq!(tip("bowline tools npx -y foo"), suggested);
-        assert_eq!(tip("bowline call npx --jsn"), "a similar argument exists: '--json'");
+        let similar = "a similar argument exists: '--json'\n  tip: to pass '--jsn' as a value, use '-- --jsn'";
+        assert_eq!(tip("bowline call npx --jsn"), similar);
         assert_eq!(tip("bowline list -y"), "", "it takes no command");
         let insecure = "certificates are always checked; `--ca-file PATH` trusts one more authority";
         assert_eq!(tip("bowline tools https://h/mcp --insecure"), insecure);
         assert_eq!(tip("bowline call https://h/mcp t -k"), insecure);
+        let both = "a command that starts a server comes after `--`: bowline tools -- ev2 -x\n  \
+                    tip: so does a name that begins with `-`: bowline tools ev2 -- -x";
+        assert_eq!(tip("bowline tools ev2 -x"), both);
+        assert_eq!(tip("bowline call ev2 -xyz a=1"), both.replace("tools", "call").replace("-x", "-xyz a=1"));
+        assert_eq!(
+            tip("bowline info ev2 -x"),
+            "a command that starts a server comes after `--`: bowline info -- ev2 -x"
+        );
         let other = "to pass '-y' as a value, use '-- -y'";
         assert_eq!(tip("bowline tools https://h/mcp -y"), other);
     }

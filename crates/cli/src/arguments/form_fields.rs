@@ -31,7 +31,8 @@ pub(crate) fn form_fields(schema: &Json) -> Vec<FormField> {
             continue;
         };
         let path = vec![parameter.name];
-        add_fields(&root, property, Place { path, is_required: parameter.is_required }, &mut fields);
+        let place = Place { path, is_required: parameter.is_required, is_in_item: false };
+        add_fields(&root, property, place, &mut fields);
     }
     fields
 }
@@ -49,6 +50,8 @@ struct Place {
     path: Vec<String>,
     /// Whether it is required, and all objects that it is in.
     is_required: bool,
+    /// Whether it belongs to an item of a list. Lists of objects in it are typed as JSON.
+    is_in_item: bool,
 }
 
 fn add_fields(root: &Value, property: &Value, place: Place, out: &mut Vec<FormField>) {
@@ -61,7 +64,7 @@ fn add_fields(root: &Value, property: &Value, place: Place, out: &mut Vec<FormFi
             let mut path = place.path.clone();
             path.push(name.clone());
             let is_required = place.is_required && is_required(name);
-            add_fields(root, member, Place { path, is_required }, out);
+            add_fields(root, member, Place { path, is_required, is_in_item: place.is_in_item }, out);
         }
         return;
     }
@@ -77,10 +80,24 @@ fn add_fields(root: &Value, property: &Value, place: Place, out: &mut Vec<FormFi
     let input = match (plain_field(name, &property, place.is_required), enumerated(&property)) {
         (Some(field), _) => FieldInput::Plain(field),
         (None, Some(values)) => FieldInput::Choice(value_field(), values),
-        (None, None) => FieldInput::Value(value_field()),
+        (None, None) => match item_fields(root, &property, &place) {
+            members if members.is_empty() => FieldInput::Value(value_field()),
+            members => FieldInput::Items(value_field(), members),
+        },
     };
     let is_optional = !place.is_required;
     out.push(FormField { path: place.path, input, is_optional });
+}
+
+/// Returns the fields for an item of a list of objects. There are none if items are not plain objects.
+fn item_fields(root: &Value, property: &Value, place: &Place) -> Vec<FormField> {
+    let items = property.get("items").filter(|_| !place.is_in_item && type_of(property) == Some("array"));
+    let mut fields = Vec::new();
+    if let Some(items) = items {
+        let item = Place { path: Vec::new(), is_required: true, is_in_item: true };
+        add_fields(root, items, item, &mut fields);
+    }
+    fields
 }
 
 /// Returns the members of a nested object that become fields of their own.
@@ -273,6 +290,7 @@ mod tests {
                 }
                 FieldInput::Choice(_, values) => format!("one of {}", values.len()),
                 FieldInput::Value(field) => field.expected.clone(),
+                FieldInput::Items(_, members) => format!("items of {} members", members.len()),
             };
             let mark = if field.is_optional { "" } else { "*" };
             format!("{}{mark}: {kind}", field.path.join("."))
@@ -292,6 +310,7 @@ mod tests {
                 "tags": {"type": "array", "items": {"type": "string"}},
                 "many": {"type": "array", "items": {"enum": ["a", "b"]}},
                 "rows": {"type": "array", "items": {"type": "object"}},
+                "tree": {"type": "array", "items": {"$ref": "#/$defs/branch"}},
                 "map": {"type": "object"},
                 "any": {},
                 "mixed": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
@@ -305,6 +324,9 @@ mod tests {
             "required": ["text", "where"],
             "$defs": {
                 "color": {"type": "string", "enum": ["red", "blue"]},
+                "branch": {"type": "object", "properties": {
+                    "name": {"type": "string"}, "branches": {"type": "array", "items": {"$ref": "#/$defs/branch"}},
+                }},
                 "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}},
             },
         });
@@ -324,6 +346,7 @@ mod tests {
             "node.next.next.next: an object, as JSON",
             "rows: a list, as JSON",
             "tags: a list: values with commas between, or JSON",
+            "tree: items of 2 members",
         ];
         assert_eq!(kinds(schema), expected);
     }
@@ -341,7 +364,9 @@ mod tests {
         let all = fields(schema);
         let parse = |name: &str, text: &str| {
             let field = all.iter().find(|field| field.path == [name]).unwrap();
-            let FieldInput::Value(field) = &field.input else { panic!("{name} is not typed as JSON") };
+            let (FieldInput::Value(field) | FieldInput::Items(field, _)) = &field.input else {
+                panic!("{name} is not typed as JSON")
+            };
             (field.parse)(text).map(|json| json.as_str().to_owned())
         };
         assert_eq!(parse("numbers", "1, 2,3"), Ok("[1,2,3]".to_owned()));

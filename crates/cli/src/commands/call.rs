@@ -26,7 +26,8 @@ use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
-    let CallArgs { words, args, file, unchecked, task, log_level, content, host: _, target } = args;
+    let CallArgs { mut words, args, file, unchecked, task, log_level, content, host: _, mut target } = args;
+    words.extend(target.take_hyphen_words()?);
     let mut words = PositionalArgs::new("call", "TOOL [KEY=VALUE]...", words, &target.command)?;
     let tool = words.take_required("TOOL", "`bowline tools` lists a server's tools")?;
     if tool.contains('=') {

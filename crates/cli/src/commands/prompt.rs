@@ -9,7 +9,7 @@ use bowline::types::{GetPromptResult, Prompt, PromptArgument};
 use bowline_config::closest_name;
 
 use crate::args::PromptArgs;
-use crate::arguments::parse_pair;
+use crate::arguments::{parse_pair, repeated_argument_failure};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
@@ -19,7 +19,8 @@ use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
-    let PromptArgs { words, content, host: _, target } = args;
+    let PromptArgs { mut words, content, host: _, mut target } = args;
+    words.extend(target.take_hyphen_words()?);
     let mut words = PositionalArgs::new("prompt", "NAME [KEY=VALUE]...", words, &target.command)?;
     let name = words.take_required("NAME", "`bowline prompts` lists a server's prompts")?;
     let server = settings.resolve_server(words.server(), target)?;
@@ -59,7 +60,7 @@ pub(super) fn parse_pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String
     for word in words {
         let (key, value) = parse_pair(&word)?;
         if arguments.insert(key.to_owned(), value.to_owned()).is_some() {
-            return Err(Failure::usage(format!("`{key}` is given twice")));
+            return Err(repeated_argument_failure(key, "it has one value, which is text"));
         }
     }
     Ok(arguments)

@@ -18,7 +18,8 @@ use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: ToolsArgs, settings: &Settings) -> Outcome {
-    let ToolsArgs { words, refresh, target } = args;
+    let ToolsArgs { mut words, refresh, mut target } = args;
+    words.extend(target.take_hyphen_words()?);
     if words.is_empty() && target.command.is_empty() {
         if target.has_overrides() {
             return Err(Failure::usage_hint(

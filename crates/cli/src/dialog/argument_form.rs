@@ -72,7 +72,8 @@ impl ArgumentContent {
     }
 }
 
-fn set_member(object: &mut Map<String, Value>, path: &[String], value: Value) {
+/// Sets a member of an object, or of objects in it.
+pub(super) fn set_member(object: &mut Map<String, Value>, path: &[String], value: Value) {
     match path {
         [] => {}
         [name] => _ = object.insert(name.clone(), value),

@@ -40,7 +40,9 @@ impl FieldEditor {
                     .collect();
                 return Self::SingleChoice(choice_menu(optional, &items, at));
             }
-            FieldInput::Value(_) => return Self::Text(LineEditor::new(&value_text(value))),
+            FieldInput::Value(_) | FieldInput::Items(..) => {
+                return Self::Text(LineEditor::new(&value_text(value)));
+            }
         };
         match &field.kind {
             FieldKind::Boolean => {
@@ -81,14 +83,14 @@ impl FieldEditor {
             (FieldInput::Choice(_, values), Self::SingleChoice(menu)) => {
                 return Ok(values.get(menu.at).cloned());
             }
-            (FieldInput::Value(field), Self::Text(line)) => {
+            (FieldInput::Value(field) | FieldInput::Items(field, _), Self::Text(line)) => {
                 return match line.text().trim() {
                     "" if optional => Ok(None),
                     "" => Err("must be filled in".to_owned()),
                     text => (field.parse)(text).map(Some),
                 };
             }
-            (FieldInput::Choice(..) | FieldInput::Value(_), _) => {
+            (FieldInput::Choice(..) | FieldInput::Value(_) | FieldInput::Items(..), _) => {
                 unreachable!("made for the kind of its field")
             }
         };
@@ -191,7 +193,7 @@ pub(super) fn describe_constraints(form_field: &FormField) -> String {
     let mut parts: Vec<String> = match &form_field.input {
         FieldInput::Plain(field) => describe_kind(field),
         FieldInput::Choice(_, values) => vec![format!("one of {}", values.len())],
-        FieldInput::Value(field) => vec![truncate(&field.expected, 200)],
+        FieldInput::Value(field) | FieldInput::Items(field, _) => vec![truncate(&field.expected, 200)],
     };
     if form_field.is_optional {
         parts.push("may be left out".to_owned());

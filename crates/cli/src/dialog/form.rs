@@ -13,6 +13,7 @@ use super::argument_form::ArgumentContent;
 use super::field::{self, FieldEditor};
 use super::form_field::{FieldInput, FormField};
 use super::frame::{Frame, Row, TerminalSize, WrapOptions};
+use super::item_editor::ItemEditor;
 use super::key::Key;
 use super::menu::{Menu, MenuItem};
 use super::query::Query;
@@ -45,6 +46,8 @@ enum Stage {
     Start(Menu),
     /// Edits one field.
     Field { at: usize, editor: FieldEditor, problem: Option<String>, then: AfterField },
+    /// Edits a list of objects that was not given, and goes on to the next step.
+    Items { at: usize, editor: ItemEditor, problem: Option<String> },
     /// Reviews all fields.
     Review { menu: Menu, problem: Option<String> },
 }
@@ -122,8 +125,14 @@ impl FormDialog {
 
     fn edit_field(&mut self, at: usize, then: AfterField) {
         let field = &self.fields[at];
-        let editor = FieldEditor::new(field, self.values[at].as_ref().or(field.default()));
+        let value = self.values[at].as_ref().or(field.default());
         self.suggestions.clear();
+        if let (FieldInput::Items(list, members), None, AfterField::NextStep) = (&field.input, value, then) {
+            let editor = ItemEditor::new(list, members);
+            self.stage = Stage::Items { at, editor, problem: None };
+            return;
+        }
+        let editor = FieldEditor::new(field, value);
         self.stage = Stage::Field { at, editor, problem: None, then };
     }
 
@@ -178,32 +187,57 @@ impl FormDialog {
         }
         match &mut self.stage {
             Stage::Field { problem, .. } | Stage::Review { problem, .. } => *problem = Some(wrong.text),
-            Stage::Start(_) => {}
+            Stage::Start(_) | Stage::Items { .. } => {}
         }
         None
     }
 
     /// Accepts the value of the field, or shows why it is invalid.
     fn accept_field(&mut self) {
-        let Stage::Field { at, editor, problem, then } = &mut self.stage else { return };
-        let (at, then) = (*at, *then);
-        match editor.value(&self.fields[at]) {
-            Err(why) => *problem = Some(why),
-            Ok(value) => {
-                self.values[at] = value;
-                let next = self.steps.iter().find(|step| **step > at).copied();
-                match next.filter(|_| then == AfterField::NextStep) {
-                    Some(next) => self.edit_field(next, AfterField::NextStep),
-                    None => self.show_review(if then == AfterField::Review { at + 1 } else { 0 }),
+        match &mut self.stage {
+            Stage::Field { at, editor, problem, then } => match editor.value(&self.fields[*at]) {
+                Err(why) => *problem = Some(why),
+                Ok(value) => {
+                    let (at, then) = (*at, *then);
+                    self.set_value(at, value, then);
+                }
+            },
+            Stage::Items { at, editor, problem } => {
+                let FieldInput::Items(list, members) = &self.fields[*at].input else { return };
+                match editor.accept(list, members) {
+                    Err(why) => *problem = Some(why),
+                    Ok(None) => *problem = None,
+                    Ok(list) => {
+                        let at = *at;
+                        self.set_value(at, list, AfterField::NextStep);
+                    }
                 }
             }
+            Stage::Start(_) | Stage::Review { .. } => {}
+        }
+    }
+
+    /// Sets the value of a field, and goes on.
+    fn set_value(&mut self, at: usize, value: Option<Json>, then: AfterField) {
+        self.values[at] = value;
+        let next = self.steps.iter().find(|step| **step > at).copied();
+        match next.filter(|_| then == AfterField::NextStep) {
+            Some(next) => self.edit_field(next, AfterField::NextStep),
+            None => self.show_review(if then == AfterField::Review { at + 1 } else { 0 }),
         }
     }
 
     /// Goes back to the previous field, and discards the input of this one.
     fn go_back(&mut self) {
+        if let Stage::Items { at, editor, problem } = &mut self.stage
+            && let FieldInput::Items(_, members) = &self.fields[*at].input
+            && editor.go_back(members)
+        {
+            *problem = None;
+            return;
+        }
         match &self.stage {
-            Stage::Field { at, then: AfterField::NextStep, .. } => {
+            Stage::Field { at, then: AfterField::NextStep, .. } | Stage::Items { at, .. } => {
                 let before = self.steps.iter().rfind(|step| *step < at).copied();
                 match (before, &self.purpose) {
                     (Some(before), _) => self.edit_field(before, AfterField::NextStep),
@@ -219,6 +253,13 @@ impl FormDialog {
             }
             Stage::Start(_) => {}
         }
+    }
+
+    /// Returns the line above a field: which step it is, its name, and whether it is required.
+    fn heading(&self, at: usize, label: &str, is_required: bool) -> Row {
+        let step = self.steps.iter().position(|step| *step == at);
+        let place = step.map(|step| format!("{}/{}  ", step + 1, self.steps.len())).unwrap_or_default();
+        Row::new(FAINT, &place).with(STRONG, label).with(BAD, if is_required { " *" } else { "" })
     }
 
     /// Completes what has been typed by a suggestion. Returns whether that changed anything.
@@ -262,6 +303,11 @@ impl Dialog for FormDialog {
                 _ if editor.handle_key(key) => *problem = None,
                 _ => {}
             },
+            Stage::Items { editor, problem, .. } => match key {
+                Key::Enter | Key::Tab => self.accept_field(),
+                _ if editor.handle_key(key) => *problem = None,
+                _ => {}
+            },
             Stage::Review { menu, .. } => {
                 let (at, count) = (menu.at, self.values.len());
                 match key {
@@ -291,17 +337,9 @@ impl Dialog for FormDialog {
             }
             Stage::Field { at, editor, problem, then } => {
                 let field = &self.fields[*at];
-                let mark = if is_required(field) { " *" } else { "" };
-                let step = self.steps.iter().position(|step| step == at);
-                let place =
-                    step.map(|step| format!("{}/{}  ", step + 1, self.steps.len())).unwrap_or_default();
-                let heading = Row::new(FAINT, &place).with(STRONG, &field.label()).with(BAD, mark);
-                picture.push_row(heading);
-                let wrap = WrapOptions { columns: room.columns, indent: 4, max_rows: room.rows / 4 + 1 };
-                if let Some(description) = field.description() {
-                    picture.push_text(FAINT, &description, wrap);
-                }
-                picture.push_text(FAINT, &field::describe_constraints(field), wrap);
+                picture.push_row(self.heading(*at, &field.label(), is_required(field)));
+                describe(&mut picture, field, room);
+                picture.push_text(FAINT, &field::describe_constraints(field), text_wrap(room));
                 let left = room.rows.saturating_sub(picture.rows.len() + 3);
                 editor.draw(&mut picture, TerminalSize { rows: left, ..room });
                 self.suggestions.draw(&mut picture, left.saturating_sub(1));
@@ -311,6 +349,23 @@ impl Dialog for FormDialog {
                 let back = if *then == AfterField::Review { "back to the review" } else { "goes back" };
                 let tab = if self.suggestions.is_empty() { "" } else { "tab completes, " };
                 picture.push_row(hint(&format!("{tab}{}, shift-tab {back}, esc cancels", editor.key_hint())));
+            }
+            Stage::Items { at, editor, problem } => {
+                let field = &self.fields[*at];
+                let FieldInput::Items(_, members) = &field.input else { return picture };
+                let member = editor.member(members);
+                let label = format!("{}{}", field.label(), editor.place(members));
+                picture.push_row(self.heading(*at, &label, member.is_none_or(is_required)));
+                describe(&mut picture, member.unwrap_or(field), room);
+                if let Some(member) = member {
+                    picture.push_text(FAINT, &field::describe_constraints(member), text_wrap(room));
+                }
+                let left = room.rows.saturating_sub(picture.rows.len() + 3);
+                editor.draw(&mut picture, TerminalSize { rows: left, ..room });
+                if let Some(problem) = problem {
+                    picture.push_text(BAD, problem, problem_wrap);
+                }
+                picture.push_row(hint(&format!("{}, shift-tab goes back, esc cancels", editor.key_hint())));
             }
             Stage::Review { menu, problem } => {
                 let title = match self.purpose {
@@ -357,9 +412,21 @@ fn hint(text: &str) -> Row {
     Row::new(FAINT, "  ").with(FAINT, text)
 }
 
+/// Shows what is said about a field.
+fn describe(picture: &mut Frame, field: &FormField, room: TerminalSize) {
+    if let Some(description) = field.description() {
+        picture.push_text(FAINT, &description, text_wrap(room));
+    }
+}
+
+/// How texts above the input are wrapped.
+const fn text_wrap(room: TerminalSize) -> WrapOptions {
+    WrapOptions { columns: room.columns, indent: 4, max_rows: room.rows / 4 + 1 }
+}
+
 fn is_required(field: &FormField) -> bool {
     match &field.input {
         FieldInput::Plain(field) => field.required,
-        FieldInput::Choice(..) | FieldInput::Value(_) => !field.is_optional,
+        FieldInput::Choice(..) | FieldInput::Value(_) | FieldInput::Items(..) => !field.is_optional,
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum FieldInput {
     Choice(ValueField, Vec<Json>),
     /// As text that is parsed into any JSON.
     Value(ValueField),
+    /// As a list of objects with these members; as JSON where there is a list already.
+    Items(ValueField, Vec<FormField>),
 }
 
 /// A field whose kind elicitations do not have.
@@ -55,7 +57,9 @@ impl FormField {
     pub(super) fn label(&self) -> String {
         let title = match &self.input {
             FieldInput::Plain(field) => field.title(),
-            FieldInput::Choice(field, _) | FieldInput::Value(field) => field.title.clone(),
+            FieldInput::Choice(field, _) | FieldInput::Value(field) | FieldInput::Items(field, _) => {
+                field.title.clone()
+            }
         };
         let title = title.filter(|title| !title.trim().is_empty() && self.path.len() == 1);
         truncate(&title.unwrap_or_else(|| self.path.join(".")), 200)
@@ -64,7 +68,9 @@ impl FormField {
     pub(super) fn description(&self) -> Option<String> {
         match &self.input {
             FieldInput::Plain(field) => field.description(),
-            FieldInput::Choice(field, _) | FieldInput::Value(field) => field.description.clone(),
+            FieldInput::Choice(field, _) | FieldInput::Value(field) | FieldInput::Items(field, _) => {
+                field.description.clone()
+            }
         }
     }
 
@@ -72,7 +78,9 @@ impl FormField {
     pub(super) fn default(&self) -> Option<&Json> {
         match &self.input {
             FieldInput::Plain(field) => field.default.as_ref(),
-            FieldInput::Choice(field, _) | FieldInput::Value(field) => field.default.as_ref(),
+            FieldInput::Choice(field, _) | FieldInput::Value(field) | FieldInput::Items(field, _) => {
+                field.default.as_ref()
+            }
         }
     }
 }

@@ -19,10 +19,12 @@ impl PreparedAnswers {
         let mut answers: Vec<(String, String)> = Vec::new();
         for pair in typed {
             let Some((field, value)) = split_pair(pair) else {
-                return Err(Failure::usage("the form is --answer FIELD=VALUE"));
+                let message = "an --answer has no field and `=` before its value";
+                return Err(Failure::usage_hint(message, "write --answer FIELD=VALUE"));
             };
             if answers.iter().any(|(other, _)| other == field) {
-                return Err(Failure::usage(format!("`{field}` is answered twice")));
+                let message = format!("`{field}` is answered twice");
+                return Err(Failure::usage_hint(message, format!("write --answer {field}=… once")));
             }
             answers.push((field.to_owned(), value.to_owned()));
         }

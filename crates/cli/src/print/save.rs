@@ -37,7 +37,11 @@ impl Saver {
     /// Creates the folder before anything is sent: a wrong path must not cost a call.
     pub(crate) fn prepare(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        fs::create_dir_all(folder).map_err(|error| format!("cannot save to {}: {error}", folder.display()))
+        fs::create_dir_all(folder).map_err(|error| {
+            let why =
+                if folder.is_file() { "it is a file, not a folder".to_owned() } else { error.to_string() };
+            format!("cannot save to {}: {why}", folder.display())
+        })
     }
 
     /// Returns whether a folder was asked for: then everything is saved, shown or not.

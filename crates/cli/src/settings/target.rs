@@ -49,7 +49,12 @@ impl Settings {
         server = apply_url_args(server, &url)?;
         for header in headers {
             let (name, value) = split_pair(&header, ':', "-H 'Name: value'")?;
-            server = server.with_header(name, value).map_err(|why| invalid_value_failure("-H", &why))?;
+            server = server.with_header(name, value).map_err(|why| match why.hint() {
+                None if why != InvalidValue::NotHttp => {
+                    Failure::usage_hint(format!("-H: {why}"), "write -H 'Name: value'")
+                }
+                _ => invalid_value_failure("-H", &why),
+            })?;
         }
         for entry in envs {
             let (name, value) = split_pair(&entry, '=', "-e KEY=VALUE")?;
@@ -216,7 +221,11 @@ fn split_pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a st
     match text.split_once(separator) {
         Some((name, value)) if separator == ':' => Ok((name.trim(), value.trim())),
         Some(pair) => Ok(pair),
-        None => Err(Failure::usage(format!("the form is {form}"))),
+        None => {
+            let option = form.split(' ').next().unwrap_or_default();
+            let message = format!("{option} has no `{separator}` between a name and a value");
+            Err(Failure::usage_hint(message, format!("write {form}")))
+        }
     }
 }
 

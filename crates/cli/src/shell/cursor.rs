@@ -58,12 +58,14 @@ pub(super) fn locate_cursor<'a>(root: &Command, before: &'a [String], typed: &st
     let mut inner: Option<&Command> = None;
     let mut words: Vec<&str> = Vec::new();
     let mut wanting: Option<&Arg> = None;
-    for word in before {
+    for (at, word) in before.iter().enumerate() {
         if wanting.take().is_some() {
             continue;
         }
         if word == "--" {
-            return CursorContext::Unknown;
+            return verb.map_or(CursorContext::Unknown, |verb| {
+                locate_after_separator(verb, words, &before[at + 1..])
+            });
         }
         if word.starts_with('-') && word.len() > 1 {
             wanting = find_option(root, inner.or(verb), word)
@@ -96,6 +98,22 @@ pub(super) fn locate_cursor<'a>(root: &Command, before: &'a [String], typed: &st
         return CursorContext::Fixed(list_verbs(verb));
     }
     classify_word(inner.unwrap_or(verb), &words)
+}
+
+/// Determines what comes after `--`, of which these are the words before the cursor: a name that begins with `-`, or
+/// arguments of what is called so. A command is anything.
+fn locate_after_separator<'a>(
+    verb: &Command,
+    mut words: Vec<&'a str>,
+    rest: &'a [String],
+) -> CursorContext<'a> {
+    let takes_name = matches!(verb.get_name(), "call" | "tools" | "prompt") && words.len() == 1;
+    let is_name = rest.first().is_none_or(|word| word.starts_with('-'));
+    if !takes_name || !is_name || rest.iter().skip(1).any(|word| word == "--") {
+        return CursorContext::Unknown;
+    }
+    words.extend(rest.iter().map(String::as_str));
+    classify_word(verb, &words)
 }
 
 fn classify_word<'a>(verb: &Command, words: &[&'a str]) -> CursorContext<'a> {
@@ -247,6 +265,12 @@ mod tests {
             "call s t a=1 ",
             WordKind::ArgumentName { server: "s", of: ArgumentOwner::Tool, name: "t", given },
         );
+        let given = vec![("a", "1")];
+        is(
+            "call s -- -x a=1 ",
+            WordKind::ArgumentName { server: "s", of: ArgumentOwner::Tool, name: "-x", given },
+        );
+        is("tools s -- -", WordKind::Tool { server: "s" });
         is("prompt s ", WordKind::Prompt { server: "s" });
         is("read s ", WordKind::Resource { server: "s" });
         is("complete s prompt p ", WordKind::Argument { server: "s", name: "p" });
@@ -254,9 +278,19 @@ mod tests {
 
     #[test]
     fn unknown_positions_offer_nothing() {
-        for line in
-            ["call t -- ", "call --file ", "info s ", "login s ", "auth import ", "nonsense ", "call --save="]
-        {
+        for line in [
+            "call -- ",
+            "call s t -- ",
+            "call s -- npx ",
+            "call s -- -x -- ",
+            "info s -- ",
+            "call --file ",
+            "info s ",
+            "login s ",
+            "auth import ",
+            "nonsense ",
+            "call --save=",
+        ] {
             at(line, |place| assert_eq!(place, CursorContext::Unknown, "{line}"));
         }
     }

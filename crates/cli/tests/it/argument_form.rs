@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use crate::context::{Context, snapshot};
 use crate::pty::{CLEAR, CTRL_C, DOWN, ENTER, ESCAPE, HOME, Person, UP};
 
+const BACK_TAB: &str = "\x1b[Z";
+
 /// A tool with a parameter of every kind.
 async fn booking() -> HttpServer {
     let schema = json!({
@@ -41,14 +43,19 @@ async fn missing_arguments_are_asked_for_in_a_form() {
     let server = booking().await;
     let mut person =
         Person::sits_at(context.bowline(["call", &server.url(), "echo", "floor=2", "pets=true"]));
-    // What was given is not asked for, and a bed has to be typed as JSON.
+    // What was given is not asked for.
     let first = person.sees("1/5");
     assert!(first.contains("needs more for echo") && first.contains("Books a room"), "{first}");
-    assert!(first.contains("1/5  beds *") && first.contains("a list, as JSON"), "{first}");
-    person.answers("size=1\r", "must be JSON");
-    person.answers(&format!("{CLEAR}[{{}}]\r"), "\"size\" is a required property");
-    person.answers(&format!("{CLEAR}[{{\"size\": 140}}]\r"), "2/5  date *");
-    let date = person.screen();
+    // Of a list of objects, each is asked for member by member.
+    assert!(first.contains("1/5  beds *") && first.contains("add one?"), "{first}");
+    person.answers(ENTER, "1/5  beds[0].size *");
+    person.answers("big\r", "must be a whole number");
+    person.answers(&format!("{CLEAR}140\r"), "another?");
+    person.answers(&format!("y{ENTER}"), "1/5  beds[1].size *");
+    person.answers("80\r", "another?");
+    person.answers(BACK_TAB, "> 80");
+    person.answers(&format!("{CLEAR}90\r"), "another?");
+    let date = person.answers(ENTER, "2/5  date *");
     assert!(
         date.contains("The first night\\u{1b}[2J") && date.contains("a date, such as 2026-07-28"),
         "{date}"
@@ -62,6 +69,7 @@ async fn missing_arguments_are_asked_for_in_a_form() {
     person.answers(ENTER, "5/5  tags *");
     let review = person.answers("sea view, quiet\r", "> Call");
     for line in [
+        "beds: [{\"size\":140},{\"size\":90}]",
         "floor: 2",
         "guest.name: Ada",
         "guest.age: (left out)",
@@ -72,6 +80,12 @@ async fn missing_arguments_are_asked_for_in_a_form() {
     ] {
         assert!(review.contains(line), "{line} in {review}");
     }
+    // A list that is there is edited as JSON.
+    person.answers("b", "> beds: [");
+    person.answers(ENTER, "a list, as JSON");
+    person.answers(&format!("{CLEAR}size=1\r"), "must be JSON");
+    person.answers(&format!("{CLEAR}[{{}}]\r"), "\"size\" is a required property");
+    person.answers(&format!("{CLEAR}[{{\"size\": 160}}]\r"), "> beds: [{\"size\":160}]");
     // An optional one is filled in, with its default to begin with.
     person.answers("n", "> nights: (left out, default 1)");
     person.answers(ENTER, "> 1");
@@ -83,11 +97,52 @@ async fn missing_arguments_are_asked_for_in_a_form() {
     let end = person.leaves();
     assert_eq!(end.code, 0, "{}", end.screen);
     let expected = json!({
-        "beds": [{"size": 140}], "date": "2026-12-24", "floor": 2, "guest": {"name": "Ada"}, "nights": 3,
+        "beds": [{"size": 160}], "date": "2026-12-24", "floor": 2, "guest": {"name": "Ada"}, "nights": 3,
         "pets": true, "room": "double", "tags": ["sea view", "quiet"],
     });
     assert_eq!(sent(&end.stdout), expected);
     assert!(!end.screen.contains("The arguments"), "{}", end.screen);
+}
+
+/// A list that needs objects asks for the first at once; any other may stay empty.
+#[tokio::test]
+async fn lists_of_objects_are_asked_for_item_by_item() {
+    let context = Context::new();
+    let line = json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "description": "What it is"},
+        "count": {"type": "integer"},
+    }});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "lines": {"type": "array", "minItems": 2, "items": {"$ref": "#/$defs/line"}},
+            "notes": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        },
+        "required": ["lines", "notes"],
+        "$defs": {"line": line},
+    });
+    let server = testkit::server().tool(Tool::named("echo").schema(schema)).run().await;
+    let mut person = Person::sits_at(context.bowline(["call", &server.url(), "echo"]));
+    let first = person.sees("1/2  lines[0].name *");
+    assert!(first.contains("What it is"), "{first}");
+    let count = person.answers("rope\r", "1/2  lines[0].count");
+    assert!(count.contains("may be left out") && !count.contains("count *"), "{count}");
+    person.answers(ENTER, "another?");
+    // The list as a whole is checked before the next parameter.
+    person.answers(ENTER, "has less than 2 items");
+    person.answers(&format!("y{ENTER}"), "1/2  lines[1].name *");
+    person.answers(BACK_TAB, "another?");
+    person.answers(&format!("y{ENTER}"), "1/2  lines[1].name *");
+    person.answers("hook\r", "1/2  lines[1].count");
+    person.answers("3\r", "another?");
+    let empty = person.answers(ENTER, "2/2  notes *");
+    assert!(empty.contains("add one?") && empty.contains("> Yes"), "{empty}");
+    let review = person.answers(&format!("n{ENTER}"), "> Call");
+    assert!(review.contains("notes: []"), "{review}");
+    person.presses(ENTER);
+    let end = person.leaves();
+    let expected = json!({"lines": [{"name": "rope"}, {"name": "hook", "count": 3}], "notes": []});
+    assert_eq!((end.code, sent(&end.stdout)), (0, expected), "{}", end.screen);
 }
 
 #[tokio::test]

@@ -209,6 +209,59 @@ async fn an_unknown_tool_is_found_out_before_the_call() {
 }
 
 #[tokio::test]
+async fn an_argument_that_is_given_twice_gets_a_next_step() {
+    let context = Context::new();
+    let server = script().prompt("greet", "Hello {who}").run().await;
+    let url = server.url();
+    snapshot!(context.run(context.bowline(["call", &url, "add", "a=1", "a=2"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `a` is given twice
+
+    hint: write a=… once; for a list, write a:='[…]'
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["prompt", &url, "greet", "who=1", "who=2"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `who` is given twice
+
+    hint: write who=… once; it has one value, which is text
+    ---
+    ");
+    assert_eq!(server.count("tools/call") + server.count("prompts/get"), 0);
+}
+
+/// A name that begins with `-` comes after `--`, which is no command then.
+#[tokio::test]
+async fn names_that_begin_with_a_hyphen_come_after_the_separator() {
+    let context = Context::new();
+    let script = testkit::server().tool("--help").tool("echo").prompt("-greet", "Hello");
+    let (server, started) = (script.clone().run().await, script.stdio().await);
+    let url = server.url();
+    let called = "exit: 0\n--- stdout\n{\"a\":\"1\"}\n--- stderr\n---";
+    assert_eq!(context.run(context.bowline(["call", "--quiet", &url, "--", "--help", "a=1"])), called);
+    let shown =
+        context.run_with_input(context.bowline(["call", &url, "-q", "--", "--help", "-"]), r#"{"a": "1"}"#);
+    assert_eq!(shown, called);
+    let command = started.command();
+    let mut words = vec!["call".to_owned(), "-q".to_owned()];
+    words.extend(command.env.iter().flat_map(|(key, value)| ["-e".to_owned(), format!("{key}={value}")]));
+    words.extend(["--", "--help", "a=1", "--"].map(String::from));
+    words.push(command.program.display().to_string());
+    assert_eq!(context.run(context.bowline(words.iter().chain(&command.args))), called);
+    let shown = context.run(context.bowline(["prompt", &url, "--", "-greet"]));
+    assert_eq!(shown, "exit: 0\n--- stdout\nuser:\nHello\n--- stderr\n---");
+    // Without a server there is nothing that the name could be of.
+    let shown = context.run(context.bowline(["call", "--", "--help"]));
+    assert!(shown.starts_with("exit: 2\n") && shown.contains("error: TOOL is missing: "), "{shown}");
+    // The command of a server is still one.
+    assert_eq!(context.run(context.bowline_with(&["call", "-q", "echo", "a=1"], &command)), called);
+}
+
+#[tokio::test]
 async fn a_server_error_is_reported() {
     let context = Context::new();
     let fault = Fault::error_with_data(-32000, "no rope left", &json!({"rope": 0})).on("tools/call").always();

@@ -3,14 +3,20 @@
 use bowline_testkit::{self as testkit, Completion, Script, Tool};
 use serde_json::json;
 
+#[cfg(unix)]
+use crate::context::Command;
 use crate::context::{Context, snapshot, toml_path};
+#[cfg(unix)]
+use crate::pty::{CLEAR, Person};
 
 fn script() -> Script {
     testkit::server()
         .tool(Tool::named("search").schema(json!({"type": "object", "properties": {
             "query": {"enum": ["bowline", "sheet bend", "hitch"]}, "limit": {}, "deep": {"type": "boolean"},
+            "--config": {},
         }})))
         .tool("$(reboot)")
+        .tool("--trust-project")
         .prompt_json(
             json!({"name": "visit", "arguments": [{"name": "country", "required": true}, {"name": "city"}]}),
             json!([]),
@@ -92,6 +98,10 @@ async fn shell_completion_of_names_asks_no_server() {
     // Names with characters that a shell would interpret are not offered.
     assert_eq!(complete_line(&context, &["call", "rope", ""]), ["search"]);
     assert_eq!(complete_line(&context, &["call", "rope", "search", "limit=5", ""]), ["deep=", "query="]);
+    // One that begins with `-` is an option, other than after `--`.
+    assert_eq!(complete_line(&context, &["call", "rope", "--", ""]), ["--trust-project"]);
+    assert_eq!(complete_line(&context, &["tools", "rope", "--", "--t"]), ["--trust-project"]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "--", ""]), [""; 0]);
     // A value with a space would be two words for a shell.
     assert_eq!(
         complete_line(&context, &["call", "rope", "search", "query="]),
@@ -143,35 +153,135 @@ fn a_server_of_a_project_is_named_and_not_started() {
     assert!(mark.exists());
 }
 
+/// A server `rope` whose lists were seen, and the variables of a shell that finds `bowline`.
+#[cfg(unix)]
+struct ShellSite {
+    context: Context,
+    path: String,
+    /// The server of the entry, which runs as long as this.
+    _server: testkit::HttpServer,
+}
+
+#[cfg(unix)]
+impl ShellSite {
+    async fn new() -> Self {
+        let context = Context::new();
+        let server = script().run().await;
+        context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
+        for verb in ["tools", "resources"] {
+            cache_list(&context, verb);
+        }
+        context.write("project/below/note.json", "1");
+        let binary = std::path::Path::new(env!("CARGO_BIN_EXE_bowline"));
+        let folders = std::env::var("PATH").unwrap();
+        let path = format!("{}:{folders}", binary.parent().unwrap().display());
+        Self { context, path, _server: server }
+    }
+
+    /// Makes a command that runs a shell in the folder of the project.
+    fn shell<const N: usize>(&self, program: &str, args: [&str; N]) -> Command {
+        let mut shell = self.context.command(program);
+        shell.args(args).env_clear().env("PATH", &self.path);
+        shell.env("HOME", self.context.path("home")).env("XDG_STATE_HOME", self.context.path("state"));
+        shell.current_dir(self.context.path("project"));
+        shell
+    }
+
+    /// Runs a shell, and returns the lines it prints.
+    fn lines<const N: usize>(&self, program: &str, args: [&str; N]) -> Vec<String> {
+        let output = self.shell(program, args).output().expect("the shell starts");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Returns whether a shell is installed. With the variable, which is for CI, the test of one that is not fails.
+#[cfg(unix)]
+fn is_installed(shell: &str) -> bool {
+    let is_installed = std::process::Command::new(shell).arg("--version").output().is_ok();
+    let is_required = std::env::var_os("BOWLINE_REQUIRE_SHELLS").is_some();
+    assert!(is_installed || !is_required, "{shell} is not installed: install the package `{shell}`");
+    if !is_installed {
+        eprintln!("not checked: {shell} is not installed");
+    }
+    is_installed
+}
+
 /// A real bash, which splits words at other characters than we do.
 #[cfg(unix)]
 #[tokio::test]
 async fn bash_completes_words() {
-    let context = Context::new();
-    let server = script().run().await;
-    context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
-    for verb in ["tools", "resources"] {
-        cache_list(&context, verb);
-    }
-    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_bowline"));
-    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let site = ShellSite::new().await;
     let complete = |line: &str| {
         let script = "source <(bowline completions bash); COMP_LINE=$1; COMP_POINT=${#1}; _bowline; printf '%s\\n' \"${COMPREPLY[@]}\"";
-        let mut bash = context.command("bash");
-        bash.args(["--norc", "-c", script, "bash", line]).env_clear();
-        bash.env("PATH", &path)
-            .env("HOME", context.path("home"))
-            .env("XDG_STATE_HOME", context.path("state"));
-        let output = bash.current_dir(context.path("project")).output().expect("bash starts");
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        site.lines("bash", ["--norc", "-c", script, "bash", line])
     };
     assert_eq!(complete("bowline templ"), ["templates"]);
     assert_eq!(complete("bowline call rope se"), ["search"]);
     assert_eq!(complete("bowline call rope search q"), ["query="]);
+    assert_eq!(complete("bowline call rope -- "), ["--trust-project"]);
     assert_eq!(complete("bowline tools --protocol=le"), ["legacy"]);
     assert_eq!(complete("bowline read rope file:///kn"), ["///knots.txt"]);
     // Bash cuts the word at `=` and `@`.
     assert_eq!(complete("bowline call rope search limit=@be"), ["below/"]);
-    context.write("project/below/note.json", "1");
     assert_eq!(complete("bowline call rope search limit:=@below/n"), ["below/note.json"]);
+}
+
+/// A real zsh at a terminal. What is typed after the Tab shows whether a word was ended by a space.
+#[cfg(unix)]
+#[tokio::test]
+async fn zsh_completes_words() {
+    if !is_installed("zsh") {
+        return;
+    }
+    let site = ShellSite::new().await;
+    let start = "unsetopt prompt_sp\nPS1='> '\nautoload -Uz compinit\ncompinit -u -D\nsource <(bowline completions zsh)\n";
+    site.context.write("home/.zshrc", start);
+    // Without job control, for which the terminal would have to be that of its session.
+    let mut person = Person::sits_at(site.shell("zsh", ["-d", "+m", "-i"]));
+    person.sees(">");
+    for (line, completed) in [
+        ("bowline templ", "bowline templates #"),
+        ("bowline call rope se", "bowline call rope search #"),
+        ("bowline call rope search q", "bowline call rope search query=#"),
+        ("bowline call rope search query=h", "bowline call rope search query=hitch #"),
+        ("bowline call rope -- ", "bowline call rope -- --trust-project #"),
+        ("bowline tools --protocol=le", "bowline tools --protocol=legacy #"),
+        ("bowline read rope file:///kn", "bowline read rope file:///knots.txt #"),
+        ("bowline call rope search limit=@be", "bowline call rope search limit=@below/#"),
+        ("bowline call rope search limit:=@below/n", "bowline call rope search limit:=@below/note.json #"),
+        // Files of the folder, where there is nothing of ours.
+        ("bowline call rope search --file be", "bowline call rope search --file below/#"),
+    ] {
+        person.answers(&format!("{CLEAR}{line}\t#"), &format!("> {completed}"));
+    }
+    // Several candidates are listed with what they do.
+    let list = person.answers(&format!("{CLEAR}bowline un\t"), "Stop trusting a project's configuration");
+    assert!(list.contains("uninstall  -- Restore the configuration of a host"), "{list}");
+    person.presses(&format!("{CLEAR}exit 0\r"));
+    assert_eq!(person.leaves().code, 0);
+}
+
+/// A real fish, which says itself what it would offer, with descriptions.
+#[cfg(unix)]
+#[tokio::test]
+async fn fish_completes_words() {
+    if !is_installed("fish") {
+        return;
+    }
+    let site = ShellSite::new().await;
+    let complete = |line: &str| {
+        let script = "source (bowline completions fish | psub); complete -C $argv[1]";
+        site.lines("fish", ["--no-config", "-c", script, line])
+    };
+    assert_eq!(complete("bowline templ"), ["templates\tList the resource templates of a server"]);
+    assert_eq!(complete("bowline call rope se"), ["search\tGives its arguments back"]);
+    assert_eq!(complete("bowline call rope search q"), ["query="]);
+    assert_eq!(complete("bowline call rope search query=h"), ["query=hitch"]);
+    assert_eq!(complete("bowline call rope -- "), ["--trust-project\tGives its arguments back"]);
+    assert_eq!(complete("bowline tools --protocol=le"), ["--protocol=legacy\tRevisions up to 2025-11-25"]);
+    assert_eq!(complete("bowline read rope file:///kn"), ["file:///knots.txt\tknots.txt"]);
+    assert_eq!(complete("bowline call rope search limit=@be"), ["limit=@below/"]);
+    assert_eq!(complete("bowline call rope search limit:=@below/n"), ["limit:=@below/note.json"]);
+    // Files of the folder, where there is nothing of ours.
+    assert_eq!(complete("bowline call rope search --file be"), ["below/"]);
 }

@@ -1,13 +1,17 @@
-//! Every example of `--help` that needs no network and no person is run as it is printed, up to a pipe or a
-//! redirection. One that cannot run here, or that ends with another code than 0, is listed with the reason.
+//! Every example of `--help` that needs no network is run as it is printed, up to a pipe or a redirection. One that
+//! cannot run here, or that ends with another code than 0, is listed with the reason.
 
-use bowline_testkit::{self as testkit, Completion, StdioServer, TaskPlan, Tool};
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, AuthServer, Completion, StdioServer, TaskPlan, Tool};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::status::stdio_entry;
 #[cfg(unix)]
-use crate::{serve_front::daemons::Daemons, watch::WatchProcess};
+use crate::{
+    browser::Browser, login::LoginSite, pty::Person, serve_front::daemons::Daemons, watch::WatchProcess,
+};
 
 /// Examples that are run and do not end with 0: their exit codes, and why.
 const EXIT_CODES: &[(&str, i32, &str)] = &[
@@ -35,13 +39,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("npm:", "a registry is asked for the package"),
     ("pypi:", "a registry is asked for the package"),
     ("io.github.owner/server", "a registry is asked for the server"),
-    ("bowline login", "a person logs in"),
+    (LOGIN, "a person logs in; see the test of these"),
     ("auth export", "a person types a passphrase"),
     ("auth import", "a person types a passphrase"),
     ("bowline serve --socket /run", "it names a folder of the reader"),
     ("resources --json files --watch", "it shows nothing until a resource changes"),
-    ("bowline demo", "it lasts for half a minute"),
+    (DEMO, "it lasts for half a minute; see the test of these"),
 ];
+
+const LOGIN: &str = "bowline login";
+const DEMO: &str = "bowline demo";
 
 /// Parts of examples that run until they are ended.
 const LASTING: &[&str] = &["bowline watch", "bowline logs", " --watch"];
@@ -218,4 +225,66 @@ async fn examples_that_last_are_run_and_ended() {
         count += 1;
     }
     assert_eq!(count, 10, "{examples:?}");
+}
+
+/// The server is one that requires a login, and a person logs in to it.
+#[tokio::test]
+async fn examples_of_login_are_run() {
+    let examples = examples(&Context::new());
+    let mut count = 0;
+    for example in examples.iter().filter(|it| it.starts_with(LOGIN)) {
+        // The redirect URI of a registered client has a fixed port, which may be taken on this machine.
+        if example.contains("--static-oauth-client-info") {
+            continue;
+        }
+        let mut auth = AuthServer::builder().scopes(&["files:write"]);
+        if example.contains("--device") {
+            auth = auth.device(Duration::from_millis(50));
+        }
+        let site = LoginSite::with_script(auth, |protected| protected).await;
+        let mut line = example.replace("https://mcp.example.com/mcp", &site.server.url());
+        if let Some((before, _)) = line.split_once("--finish ") {
+            let output = site.bowline(&["login", "docs"]).output().expect("bowline starts");
+            let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+            let url = shown.lines().find_map(|line| line.trim().strip_prefix("log in at:")).expect("a URL");
+            line = format!("{before}--finish '{}'", testkit::follow_authorize_url(url.trim()).await);
+        }
+        let browser = Browser::new(&site.context);
+        let mut command = site.context.shell(&line.replacen("bowline", "exec \"$0\"", 1));
+        command.env("BROWSER", &browser.program);
+        let person = Person::sits_at(command);
+        if line.contains("--device") {
+            person.sees("and enter this code: ");
+            site.auth.approve_device(&site.auth.user_codes().pop().expect("a code"));
+        } else if !line.contains("--finish") {
+            let opened = browser.opened();
+            let url = opened.strip_prefix("1|").expect("one argument");
+            assert_eq!(url.contains("files%3Awrite"), line.contains("--scope"), "$ {line}\n{url}");
+            testkit::Browser::new().login(url).await;
+        }
+        let end = person.leaves();
+        assert_eq!(end.code, 0, "$ {line}\n{}", end.screen);
+        assert!(end.stdout.starts_with("logged in to "), "$ {line}\n{}", end.stdout);
+        assert_eq!(site.auth.violations(), [""; 0], "$ {line}");
+        count += 1;
+    }
+    assert_eq!(count, 5, "{examples:?}");
+}
+
+/// Each is as it is printed, but for a second instead of its time.
+#[test]
+fn examples_of_the_demo_are_run_for_a_second() {
+    let examples = examples(&Context::new());
+    let mut count = 0;
+    for example in examples.iter().filter(|it| it.starts_with(DEMO)) {
+        let line = match example.split_once("--seconds 60") {
+            Some((before, after)) => format!("{before}--seconds 1{after}"),
+            None => format!("{example} --seconds 1"),
+        };
+        let context = Context::new();
+        let shown = context.run(context.shell(&line.replacen("bowline", "exec \"$0\"", 1)));
+        assert!(shown.starts_with("exit: 0\n") && shown.contains("\nIt held: "), "$ {line}\n{shown}");
+        count += 1;
+    }
+    assert_eq!(count, 2, "{examples:?}");
 }

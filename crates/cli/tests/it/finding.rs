@@ -2,7 +2,7 @@
 
 use bowline::Server;
 use bowline::negotiation::ServerKey;
-use bowline_testkit::{self as testkit, Tool};
+use bowline_testkit::{self as testkit, StdioCommand, Tool};
 use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
@@ -165,6 +165,37 @@ async fn a_tool_that_no_command_can_name_has_no_example() {
         assert_eq!(example(tool), why("contains `=`, like an argument"), "{tool}");
     }
     assert_eq!(example("\u{1b}[31m"), why("has control characters or invisible ones"));
+}
+
+/// The example of such a tool can be pasted, and the name is read from nothing but the place after `--`.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_tool_whose_name_begins_with_a_hyphen_is_shown() {
+    let context = Context::new();
+    let names = ["-x", "--help", "--", "-"];
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    let tool = |name: &str| Tool::named(name).schema(schema.clone());
+    let script = names.iter().fold(testkit::server(), |script, name| script.tool(tool(name)));
+    let (server, started) = (script.clone().run().await, script.stdio().await);
+    context.user_config(&http_entry("odd", &server));
+    for name in names {
+        let page = context.run(context.bowline(["tools", "odd", "--", name]));
+        assert!(page.starts_with(&format!("exit: 0\n--- stdout\n{name}\n")), "{page}");
+        let command = format!("bowline call odd -- {name} a=1");
+        assert!(page.contains(&format!("\nExample\n  {command}\n")), "{page}");
+        let line = command.replacen("bowline", "\"$0\"", 1);
+        let called = context.run(context.shell(&line));
+        assert_eq!(called, "exit: 0\n--- stdout\n{\"a\":1}\n--- stderr\n---", "{name}");
+        assert_eq!(server.executions(name), 1);
+        // Of a server that is started, the command comes after another `--`.
+        let StdioCommand { program, args, env, .. } = started.command();
+        let mut words = vec!["tools".to_owned()];
+        words.extend(env.iter().flat_map(|(key, value)| ["-e".to_owned(), format!("{key}={value}")]));
+        words.extend(["--", name, "--"].map(String::from));
+        words.push(program.display().to_string());
+        let page = context.run(context.bowline(words.into_iter().chain(args)));
+        assert!(page.contains(&format!("\nExample\n  bowline call -- {name} a=1 -- COMMAND\n")), "{page}");
+    }
 }
 
 /// The others are remembered, and must not wait for it each time.

@@ -289,6 +289,9 @@ fn help_of_call() {
       --json '{…}'   the same as --args; --json without an object prints the result as JSON
       -              the object from stdin; --file PATH that in a file
 
+    A tool whose name begins with `-` comes after `--`, and options come before that:
+      bowline call SERVER -- -x key=value
+
     At a terminal, what the tool requires and was not given is asked for in a form. Nothing is sent
     before you have seen all of it.
 

@@ -66,6 +66,18 @@ async fn the_prompt_stays_connected() {
     assert_eq!(server.initialize_count(), 1);
 }
 
+/// A name that begins with `-` is a command of its own there, and no option.
+#[tokio::test]
+async fn a_tool_whose_name_begins_with_a_hyphen_is_called() {
+    let (context, server) = configured(testkit::server().tool("-x")).await;
+    let commands = "-x a=1\ncall -q -- -x a=2\ntools -- -x\n";
+    let shown = context.run_with_input(context.bowline(["repl", "-q", "rope"]), commands);
+    let results = "exit: 0\n--- stdout\n{\"a\":\"1\"}\n{\"a\":\"2\"}\n-x\n";
+    assert!(shown.starts_with(results), "{shown}");
+    assert!(shown.contains("\n  bowline call rope -- -x\n"), "{shown}");
+    assert_eq!(server.executions("-x"), 2);
+}
+
 #[tokio::test]
 async fn tab_completes_what_the_server_offers() {
     let (context, server) = configured(script()).await;

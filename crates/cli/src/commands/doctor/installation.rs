@@ -1,7 +1,8 @@
 //! The checks of the installation: version, state folder, store of logins, clock, leftover processes
 //! and daemons.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use bowline::auth::store::OpenedStore;
@@ -30,9 +31,15 @@ pub(super) async fn check(settings: &Settings, log: &CheckLog) {
     configuration::check_files(settings, log);
     let begun = Instant::now();
     let state = env::state_folder(&*settings.env);
-    let refused =
-        state.as_deref().map(|folder| refuse_shared_folder(folder).map_err(|error| error.to_string()));
-    log.add("state", begun, state_finding(state.as_deref(), refused));
+    let finding = match state.as_deref().map(|folder| (folder, find_obstacle(folder))) {
+        Some((folder, Some(obstacle))) => obstacle_finding(folder, &obstacle),
+        Some((folder, None)) => {
+            state_finding(folder, refuse_shared_folder(folder).map_err(|error| error.to_string()))
+        }
+        None => Finding::failed(Blame::Machine, Exit::Usage, "there is no folder for state: HOME is not set")
+            .fix("set HOME to your home folder"),
+    };
+    log.add("state", begun, finding);
     check_store(settings, log).await;
     let begun = Instant::now();
     let program = std::env::current_exe().and_then(std::fs::metadata).and_then(|file| file.modified());
@@ -91,16 +98,58 @@ async fn check_store(settings: &Settings, log: &CheckLog) {
     log.add("logins", begun, finding);
 }
 
-fn state_finding(folder: Option<&Path>, refused: Option<Result<(), String>>) -> Finding {
-    match (folder, refused) {
-        (Some(folder), Some(Ok(()))) if folder.exists() => Finding::ok(folder.display().to_string()),
-        (Some(folder), Some(Ok(()))) => Finding::ok(format!("{} does not exist yet", folder.display())),
-        (Some(folder), Some(Err(why))) => Finding::failed(Blame::Machine, Exit::Usage, why)
+fn state_finding(folder: &Path, refused: Result<(), String>) -> Finding {
+    match refused {
+        Ok(()) if folder.exists() => Finding::ok(folder.display().to_string()),
+        Ok(()) => Finding::ok(format!("{} does not exist yet", folder.display())),
+        Err(why) => Finding::failed(Blame::Machine, Exit::Usage, why)
             .fix("look into the folder, then make it yours alone")
-            .run(format!("chmod 700 {}", bowline_settings::shell_quote(&folder.display().to_string()))),
-        _ => Finding::failed(Blame::Machine, Exit::Usage, "there is no folder for state: HOME is not set")
-            .fix("set HOME to your home folder"),
+            .run(format!("chmod 700 {}", quote_path(folder))),
     }
+}
+
+/// What keeps files from being created in a folder, which may not exist yet.
+struct Obstacle {
+    /// The folder itself, or the nearest of its parents that exists.
+    path: PathBuf,
+    why: String,
+}
+
+/// Looks for what keeps files from being created in a folder. Nothing is created by it.
+fn find_obstacle(folder: &Path) -> Option<Obstacle> {
+    let path = folder.ancestors().find(|path| path.symlink_metadata().is_ok())?.to_owned();
+    if !path.is_dir() {
+        return Some(Obstacle { path, why: "it is not a folder".to_owned() });
+    }
+    let error = refuse_read_only(&path).err()?;
+    Some(Obstacle { why: env::describe_io_error(&error), path })
+}
+
+/// Fails if nothing can be created in a folder.
+#[cfg(unix)]
+fn refuse_read_only(folder: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
+}
+
+/// Accepts every folder: on this platform only an attempt would tell.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere the system tells")]
+fn refuse_read_only(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn obstacle_finding(folder: &Path, obstacle: &Obstacle) -> Finding {
+    let Obstacle { path, why } = obstacle;
+    let seen = format!("no state can be kept in {}: {}: {why}", folder.display(), path.display());
+    Finding::failed(Blame::Machine, Exit::Usage, seen)
+        .fix("let your user write there, or set XDG_STATE_HOME to a folder where it can")
+        .run(format!("ls -ld {}", quote_path(path)))
+}
+
+fn quote_path(path: &Path) -> String {
+    bowline_settings::shell_quote(&path.display().to_string())
 }
 
 fn store_finding(opened: Option<&OpenedStore>) -> Finding {
@@ -239,7 +288,7 @@ mod tests {
 
     #[test]
     fn shared_state_folder_is_refused() {
-        let finding = state_finding(Some(Path::new("/a b")), Some(Err("others can write to it".to_owned())));
+        let finding = state_finding(Path::new("/a b"), Err("others can write to it".to_owned()));
         let command = finding.remedy.unwrap().command;
         assert_eq!((finding.status, command.as_deref()), (Status::Failed, Some("chmod 700 '/a b'")));
     }

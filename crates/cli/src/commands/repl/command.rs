@@ -125,12 +125,15 @@ pub(super) fn to_verb(
     servers: &[&str],
 ) -> Option<Vec<String>> {
     let server = current.map(|server| server.word.clone());
+    // Options would be read from a name that begins with `-`.
+    let is_hyphen_name = first.starts_with('-') && !matches!(first, "-h" | "--help");
+    let separator = is_hyphen_name.then(|| "--".to_owned());
     let before: Vec<String> = if first == SEARCH && server.is_none() {
         vec![first.to_owned()]
     } else if SERVER_VERBS.contains(&first) {
         std::iter::once(first.to_owned()).chain(server).collect()
     } else if let Some(server) = server {
-        vec!["call".to_owned(), server, first.to_owned()]
+        ["call".to_owned(), server].into_iter().chain(separator).chain([first.to_owned()]).collect()
     } else if servers.contains(&first) {
         vec!["call".to_owned(), first.to_owned()]
     } else {
@@ -171,6 +174,10 @@ mod tests {
             ("files read path=x", None, Some("call files read path=x")),
             ("search a b", None, Some("search a b")),
             ("search q=a", Some("files"), Some("call files search q=a")),
+            ("-x q=a", Some("files"), Some("call files -- -x q=a")),
+            ("--help", Some("files"), Some("call files --help")),
+            ("call -- -x q=a", Some("files"), Some("call files -- -x q=a")),
+            ("files -- -x q=a", None, Some("call files -- -x q=a")),
             ("other read", None, None),
         ] {
             assert_eq!(words(line, current).as_deref(), expected, "{line}");

@@ -38,8 +38,6 @@ fn example_command(
 ) -> Result<String, String> {
     let obstacle = if tool.is_empty() {
         Some("is empty")
-    } else if tool.starts_with('-') {
-        Some("begins with `-`, like an option")
     } else if tool.contains('=') {
         Some("contains `=`, like an argument")
     } else if server.is_none() && tool.contains("://") {
@@ -57,8 +55,18 @@ fn example_command(
     let Some(arguments) = example_arguments(schema) else {
         return Err("no example was found that fits the input schema".to_owned());
     };
-    let words = ["call"].into_iter().chain(server).chain([tool]);
-    let command = quote_words(command_line.format_command(words), &arguments);
+    let command = if tool.starts_with('-') {
+        // Options are not read after `--`.
+        let is_option = arguments.first().is_some_and(|word| word.starts_with('-'));
+        let (options, pairs) = arguments.split_at(if is_option { arguments.len() } else { 0 });
+        let before = ["call"].into_iter().chain(server);
+        let before = quote_words(command_line.format_command(before), options);
+        let name_and_pairs = [&["--".to_owned(), tool.to_owned()], pairs].concat();
+        quote_words(before, &name_and_pairs)
+    } else {
+        let words = ["call"].into_iter().chain(server).chain([tool]);
+        quote_words(command_line.format_command(words), &arguments)
+    };
     Ok(if server.is_none() { format!("{command} -- COMMAND") } else { command })
 }
 
@@ -186,6 +194,7 @@ mod tests {
         };
         let take_arguments = |cli: &mut Cli| {
             let Verb::Call(CallArgs { words, args, target, .. }) = &mut cli.verb else { panic!("{command}") };
+            words.extend(target.take_hyphen_words().ok().unwrap());
             (std::mem::take(words), args.take(), std::mem::take(&mut target.command))
         };
         let mut cli = parse_line(words);
@@ -209,8 +218,7 @@ mod tests {
     fn a_tool_that_no_command_can_name_has_no_example() {
         for (server, tool, why) in [
             (Some("s"), "", "is empty"),
-            (Some("s"), "-x", "begins with `-`, like an option"),
-            (Some("s"), "--config=/tmp/x", "begins with `-`, like an option"),
+            (Some("s"), "--config=/tmp/x", "contains `=`, like an argument"),
             (Some("s"), "a=b", "contains `=`, like an argument"),
             (Some("s"), "=ls", "contains `=`, like an argument"),
             (Some("s"), "key:=x", "contains `=`, like an argument"),
@@ -225,6 +233,22 @@ mod tests {
         let quoted = r"bowline call s 'it'\''s $(x)'".to_owned();
         assert_eq!(example(Some("s"), "it's $(x)", &json!({})), Ok(quoted));
         assert_eq!(example(Some("s"), "a://b", &json!({})), Ok("bowline call s a://b".to_owned()));
+    }
+
+    #[test]
+    fn a_tool_whose_name_begins_with_a_hyphen_comes_after_the_separator() {
+        let schema =
+            |name: &str| json!({ "properties": { name: { "type": "integer" } }, "required": [name] });
+        for (server, tool, schema, command) in [
+            (Some("s"), "-x", json!({}), "bowline call s -- -x"),
+            (Some("s"), "--help", schema("a"), "bowline call s -- --help a=1"),
+            (Some("s"), "--", schema("-a"), r#"bowline call s --args '{"-a":1}' -- --"#),
+            (None, "-x", schema("a"), "bowline call -- -x a=1 -- COMMAND"),
+            (None, "--", schema("-a"), r#"bowline call --args '{"-a":1}' -- -- -- COMMAND"#),
+        ] {
+            assert_eq!(example(server, tool, &schema), Ok(command.to_owned()));
+            assert_eq!(parse(command, &schema).0, tool, "{command}");
+        }
     }
 
     #[test]

@@ -107,6 +107,23 @@ fn shared_state_folder_is_named() {
     assert_eq!((examined.code, &*command), (2, "chmod 700 [TMP]/home/.local/state/bowline"));
 }
 
+/// A login could not be kept there. That nothing is there yet is no proof that it can be.
+#[test]
+fn folder_that_cannot_be_created_is_named() {
+    let context = Context::new();
+    std::fs::write(context.path("home/.local"), "not a folder").unwrap();
+    let examined = Examined::of(&context, &[]);
+    let check = examined.check("state");
+    assert_eq!((&check["status"], &check["blame"]), (&"failed".into(), &"machine".into()), "{check}");
+    let seen = context.hide_paths(check["seen"].as_str().unwrap());
+    assert_eq!(
+        seen,
+        "no state can be kept in [TMP]/home/.local/state/bowline: [TMP]/home/.local: it is not a folder"
+    );
+    let command = context.hide_paths(check["remedy"]["command"].as_str().unwrap());
+    assert_eq!((examined.code, &*command), (2, "ls -ld [TMP]/home/.local"));
+}
+
 #[test]
 fn options_of_a_server_need_one() {
     let context = Context::new();

@@ -142,13 +142,24 @@ fn arguments_that_are_none() {
     hint: for text, write a=…
     ---
     ");
-    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--args", "[1]"])), @"
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--args", "[1]"])), @r#"
     exit: 2
     --- stdout
     --- stderr
-    error: arguments must be a JSON object
+    error: the arguments must be a JSON object, but are an array
+
+    hint: write each as key=value, or all as an object: --args '{"key": "value"}'
     ---
-    ");
+    "#);
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--args", "a=1"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the arguments are not JSON: expected value at line 1 column 1
+
+    hint: write each as key=value, or all as an object: --args '{"key": "value"}'
+    ---
+    "#);
     snapshot!(context.run(context.bowline(["tools", "--timeout", "soon", "http://h/"])), @"
     exit: 2
     --- stdout
@@ -177,4 +188,83 @@ fn mistakes_as_json() {
     {"error":{"exit_code":2,"hint":"a similar subcommand exists: 'tools'","kind":"usage","message":"unrecognized subcommand 'tolls'"}}
     ---
     "#);
+}
+
+/// The value may be private, so it is not repeated.
+#[test]
+fn answers_that_are_none() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--answer", "secret"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: an --answer has no field and `=` before its value
+
+    hint: write --answer FIELD=VALUE
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--answer", "a=1", "--answer", "a=2"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `a` is answered twice
+
+    hint: write --answer a=… once
+    ---
+    ");
+}
+
+/// What is typed for a command with a flag may also be meant for a tool with such a name.
+#[test]
+fn a_name_that_begins_with_a_hyphen_gets_a_separator() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "odd", "-x"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected argument '-x' found
+
+      tip: a command that starts a server comes after `--`: bowline tools -- odd -x
+      tip: so does a name that begins with `-`: bowline tools odd -- -x
+
+    Usage: bowline tools [OPTIONS] [SERVER [TOOL]]
+           bowline tools [OPTIONS] [TOOL] -- COMMAND [ARG]...
+
+    For more information, try '--help'.
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "odd", "--", "-x", "a=1", "--quiet"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `--quiet` is no option after `--`
+
+    hint: write options before `--`: `--quiet -- -x …`
+    ---
+    ");
+}
+
+/// What is wrong with a value is said without it, as it may be a secret.
+#[test]
+fn options_that_cannot_be_used_get_a_next_step() {
+    let context = Context::new();
+    let expected = |message: &str, hint: &str| {
+        format!("exit: 2\n--- stdout\n--- stderr\nerror: {message}\n\nhint: {hint}\n---")
+    };
+    let header = "write -H 'Name: value'";
+    for (value, message) in [
+        ("secret", "-H has no `:` between a name and a value"),
+        ("na me: secret", "-H: a header name is made of letters, digits and !#$%&'*+-.^_`|~"),
+    ] {
+        let shown = context.run(context.bowline(["tools", "http://h/", "-H", value]));
+        assert_eq!(shown, expected(message, header));
+    }
+    let shown = context.run(context.bowline(["add", "docs", "http://h/", "-H", "secret"]));
+    assert_eq!(shown, expected("-H has no `:` between a name and a value", header));
+    let shown = context.run(context.bowline(["tools", "-e", "secret", "--", "srv"]));
+    assert_eq!(shown, expected("-e has no `=` between a name and a value", "write -e KEY=VALUE"));
+    context.write("project/below/note", "");
+    let shown = context.run(context.bowline(["call", "http://h/", "t", "--save", "note"]));
+    let hint = "name a folder that you may write to with --save; it is made if there is none";
+    assert_eq!(shown, expected("cannot save to note: it is a file, not a folder", hint));
 }
