@@ -26,7 +26,7 @@ use self::placeholder::{Input, Translator};
 use crate::host::{FileFormat, Host};
 
 pub use claude_settings::ClaudeSettings;
-pub use secrets::has_secret;
+pub use secrets::{has_secret, redact_tokens, secret_values_in_pair, secret_values_in_words};
 pub(crate) use server_entry::Target;
 pub use server_entry::{ServerEntry, StoredSecret};
 

@@ -204,6 +204,22 @@ async fn retry_after_is_respected() {
     client.close().await;
 }
 
+/// `Retry-After` of a status that is no rate limit is respected too: nothing is asked before it.
+#[tokio::test]
+async fn retry_after_of_an_unavailable_server_is_respected() {
+    let look = Tool::like("look", "counter").read_only();
+    let server = testkit::server().legacy().tool(look).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let busy = CannedResponse::new(503).header("retry-after", "2");
+    server.arm(Fault::response(busy).on_tool("look"));
+    let begun = Instant::now();
+    client.call_tool("look", &Value::Null).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(server.executions("look"), 1);
+    client.close().await;
+}
+
 /// A dead process is restarted, and a harmless call is retried in the same call.
 #[tokio::test]
 async fn a_dead_process_is_replaced_in_the_same_call() {
