@@ -4,14 +4,14 @@ use bowline_proto::client::loss::Verdict;
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::retry::{self, FinalFailure};
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::wire::{Json, RpcError};
+use bowline_proto::wire::{Json, RpcError, code};
 
 pub(crate) type RequestOutcome = Result<Json, Failure>;
 
 pub(crate) enum Failure {
     Server(RpcError),
     Fault(Fault),
-    /// A response that says, or may say, that the session is lost.
+    /// A response that says, or may say, that the session is lost, or that headers were refused.
     Session(Box<JudgedReply>),
     /// The link was replaced before anything was sent on it.
     LinkSuperseded,
@@ -75,6 +75,11 @@ impl From<FinalFailure> for Failure {
 }
 
 impl JudgedReply {
+    /// Whether the server may have refused the headers of the request: then the status counts.
+    pub(crate) fn has_refused_headers(&self) -> bool {
+        matches!(&self.reply, Reply::Error { error, .. } if error.code == code::HEADER_MISMATCH)
+    }
+
     /// The failure that the caller sees if the session is alive after all.
     pub(crate) fn into_failure(self) -> Failure {
         retry::failure_from_reply(&self.reply).into()

@@ -164,6 +164,19 @@ async fn hm_10_a_header_mismatch_is_retried_once() {
     client.close().await;
 }
 
+/// HM-10: without status 400 it is what the tool says, perhaps in the words of a server of its own.
+#[tokio::test]
+async fn hm_10_a_header_mismatch_is_an_answer_without_its_status() {
+    let server = testkit::server().modern().tool("counter").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    server.arm(Fault::error(-32020, "a header is missing").on("tools/call").executed());
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    assert_eq!((error.server_error().unwrap().code, server.executions("counter")), (-32020, 1));
+    assert_eq!(server.received_with_method("tools/list").len(), 1);
+    client.close().await;
+}
+
 /// HT-02: one method may be answered with JSON or with an event stream.
 #[tokio::test]
 async fn ht_02_json_and_event_streams() {

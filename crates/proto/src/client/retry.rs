@@ -61,6 +61,8 @@ pub struct Retry {
     resends: u32,
     /// Number of sessions in a row that were lost before they answered anything.
     unproven_losses: u32,
+    /// Number of times the request was refused for its session.
+    session_refusals: u32,
     /// Number of times credentials were requested.
     logins: u32,
     /// Whether a new session was tried because a 401 may have meant the session.
@@ -130,6 +132,7 @@ impl Retry {
             execution: Execution::NotExecuted,
             resends: 0,
             unproven_losses: 0,
+            session_refusals: 0,
             logins: 0,
             reconnected_for_login: false,
             refetched_annotations: false,
@@ -206,7 +209,8 @@ impl Retry {
             }
             SendFailure::Reply(Verdict::Lost, reply) => {
                 self.believed_not_found = true;
-                self.lose_session(failure_from_reply(&reply), self.execution_if_refused())
+                let execution = self.count_session_refusal();
+                self.lose_session(failure_from_reply(&reply), execution)
             }
             SendFailure::Reply(Verdict::Suspect(words), reply) => {
                 self.probe(words, reply, AfterProbe::Reconnect)
@@ -225,7 +229,7 @@ impl Retry {
                     }
                 }
                 Reply::Fault(fault) => self.handle_fault(now, fault),
-                Reply::Error { ref error, .. } if self.is_header_mismatch(error) => {
+                Reply::Error { status: Some(400), ref error, .. } if self.is_header_mismatch(error) => {
                     self.refetched_annotations = true;
                     self.state = State::ExpectAnnotations { failed: failure_from_reply(&reply) };
                     Step::RefetchAnnotations
@@ -256,7 +260,8 @@ impl Retry {
                 self.wait(now, wait, mark_not_executed(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
-                self.lose_session(failure_from_reply(&refusal), self.execution_if_refused())
+                let execution = self.count_session_refusal();
+                self.lose_session(failure_from_reply(&refusal), execution)
             }
             (_, AfterProbe::Wait(_)) => {
                 self.repeat_if_harmless(now, mark_unknown(failure_from_reply(&refusal)))
@@ -545,9 +550,12 @@ impl Retry {
         })
     }
 
-    /// What is known of a request that the server refused in front of its tools.
-    fn execution_if_refused(&self) -> Execution {
-        if self.last_sending.was_heard_of { Execution::Unknown } else { Execution::NotExecuted }
+    /// Counts a refusal of the session, and returns what is known of the request. A tool that ends its
+    /// own session is refused alike after each execution.
+    fn count_session_refusal(&mut self) -> Execution {
+        self.session_refusals += 1;
+        let proves = !self.last_sending.was_heard_of && self.session_refusals <= MAX_SESSION_PROOFS;
+        if proves { Execution::NotExecuted } else { Execution::Unknown }
     }
 
     fn take_state(&mut self) -> State {
@@ -581,6 +589,8 @@ fn add_clamped(at: Instant, wait: Duration) -> Instant {
 
 /// Maximum number of logins that one call requests (SC-04).
 const MAX_LOGINS: u32 = 3;
+/// Number of refusals of its session that prove, in one call, that the request was not executed.
+const MAX_SESSION_PROOFS: u32 = 5;
 /// Number of unproven sessions lost in a row after which the server counts as not affine.
 const MAX_UNPROVEN_LOSSES: u32 = 5;
 /// Minimum wait before a request is sent a third time. It doubles with each sending.

@@ -60,6 +60,8 @@ struct Sending {
     evidence: SendEvidence,
     /// Whether the server sent a message about the request after that.
     was_heard_of: bool,
+    /// How many times the request was refused for its session before.
+    session_refusals: usize,
 }
 
 /// The refusal of a request.
@@ -130,7 +132,8 @@ impl Oracle {
             };
             assert!(allowed, "sent again without proof: {self:?}");
         }
-        self.sendings.push(Sending { evidence: SendEvidence::Opaque, was_heard_of: false });
+        let session_refusals = self.sendings.iter().filter(|sending| sending.is_session_refusal()).count();
+        self.sendings.push(Sending { evidence: SendEvidence::Opaque, was_heard_of: false, session_refusals });
         self.no_link = false;
     }
 
@@ -215,8 +218,19 @@ impl Sending {
                 Author::HeaderCheck => Conclusion::Answer,
                 _ => Conclusion::Nothing,
             },
+            // A tool may end its own session each time.
+            Conclusion::NotExecuted if self.session_refusals >= 5 && self.is_session_refusal() => {
+                Conclusion::Nothing
+            }
             conclusion => conclusion,
         }
+    }
+
+    /// Whether it was refused in front of the tools because of its session.
+    fn is_session_refusal(&self) -> bool {
+        let author = self.author();
+        matches!(author, Author::SessionCheck | Author::NotFound | Author::Elsewhere)
+            && self.evidence.conclusion() == Conclusion::NotExecuted
     }
 
     /// Whether the refusal may be that of a proxy, although the session is alive.

@@ -239,7 +239,9 @@ impl LiveLink {
         let refused = JudgedReply { verdict, reply };
         match verdict {
             // For a probe, every response is evidence about the session.
-            Verdict::Answer if origin != RequestOrigin::Probe => refused.into_failure(),
+            Verdict::Answer if origin != RequestOrigin::Probe && !refused.has_refused_headers() => {
+                refused.into_failure()
+            }
             _ => Failure::Session(Box::new(refused)),
         }
     }

@@ -7,8 +7,9 @@
 //! | 404 or 410, read to its end, without an error for our id, on a session; once in a call | not executed |
 //! | 307 or 308 within the origin: the request is to be made elsewhere | not executed |
 //! | 401, or 403 with a challenge: by RFC 9110 the request has not been applied | not executed |
-//! | -32020 from a modern server: headers are validated before a request is dispatched | not executed |
+//! | 400 with -32020 from a modern server: headers are validated before a request is dispatched | not executed |
 //! | refused, and a probe after it is refused with the same status, code and message | not executed |
+//! | refused for its session for the sixth time in a call: its tool may end the session | nothing: `unknown` |
 //! | refused, and the probe is answered | the refusal is the server's own answer |
 //! | refused, and the probe is refused differently, or not answered | nothing: `unknown` |
 //! | anything else, whatever it says | nothing: `unknown` |

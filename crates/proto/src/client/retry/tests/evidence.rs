@@ -491,4 +491,47 @@ fn hm_10_stale_headers_are_corrected_once() {
         play.link = link;
         assert_server_error(&play.fail(stale()), "headers disagree");
     }
+    // A tool may pass on what another server has said to it. Headers are refused with 400.
+    for status in [200, 422, 500] {
+        let mut play = Scenario::new();
+        play.link = modern;
+        let step = play.fail(error_reply(status, code::HEADER_MISMATCH, "headers disagree"));
+        assert_server_error(&step, "headers disagree");
+    }
+}
+
+/// A tool that ends its own session is refused alike after each execution, on sessions that answer
+/// everything else.
+#[test]
+fn a_request_that_is_refused_for_its_session_again_and_again_is_given_up() {
+    let gate = || text_reply(404, "Session not found");
+    for harmless in [Some(false), None, Some(true)] {
+        let mut play = Scenario::with_harmless(harmless);
+        let mut sendings = 1;
+        let end = loop {
+            let mut step = play.fail(gate());
+            if step == Step::Probe(PING) {
+                step = play.answer_probe(PING, gate());
+            }
+            if step == Step::Reconnect {
+                step = play.reconnect();
+            }
+            if step == Step::CheckHarmless {
+                step = play.retry.handle_harmless(play.now, false);
+            }
+            if let Step::Wait(until) = step {
+                play.now = until;
+                step = play.retry.handle_timeout(play.now);
+            }
+            if step != Step::Send || sendings == 7 {
+                break step;
+            }
+            sendings += 1;
+        };
+        if harmless == Some(true) {
+            assert_eq!((sendings, end), (7, Step::Send));
+        } else {
+            assert_eq!((sendings, final_fault(&end)), (6, UNKNOWN_LOSS), "{harmless:?}");
+        }
+    }
 }
