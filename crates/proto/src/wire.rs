@@ -14,6 +14,7 @@ mod id;
 mod json;
 mod message;
 mod names;
+mod params;
 pub(crate) mod scan;
 mod validate;
 mod vector;

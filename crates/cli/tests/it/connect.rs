@@ -1,5 +1,6 @@
 //! `bowline connect` between a plain host and a scripted server with armed faults.
 
+pub(crate) mod ambiguous_params;
 mod cancellation;
 mod decoys;
 mod flags;

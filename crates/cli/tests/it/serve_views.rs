@@ -3,7 +3,13 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use bowline_testkit::{self as testkit, HttpServer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+use crate::connect::ambiguous_params::{AMBIGUOUS_CALLS, modern_meta, raw_call};
+use crate::connect::host::TEST_TIMEOUT;
 use crate::context::{Context, snapshot};
 use crate::serve::Gateway;
 use crate::status::http_entry;
@@ -158,5 +164,58 @@ async fn a_view_with_a_problem_is_left_out() {
     let shown = context.run(context.bowline(["call", &url, "echo"]));
     assert!(!shown.starts_with("exit: 0\n"), "{shown}");
     assert_eq!(one.executions("echo"), 0);
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}
+
+/// Posts a body as it is. Returns the head of the response, and the message in its body.
+async fn post(url: &str, headers: &str, body: &str) -> (String, Value) {
+    let (address, path) = url.strip_prefix("http://").and_then(|url| url.split_once('/')).expect("a URL");
+    let request = format!(
+        "POST /{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut response = String::new();
+    let reading = stream.read_to_string(&mut response);
+    timeout(TEST_TIMEOUT, reading).await.expect("a response in time").expect("text");
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+    // It may be an event, or a chunk.
+    let message = body.find('{').zip(body.rfind('}')).map(|(start, end)| &body[start..=end]);
+    let message = message.map(|message| serde_json::from_str(message).expect("JSON"));
+    (head.to_owned(), message.unwrap_or_default())
+}
+
+/// A host cannot have the view decide by one name, and the server by another.
+#[tokio::test]
+async fn a_view_hides_a_tool_that_is_named_beside_another() {
+    let (context, one, two) = (Context::new(), server().await, testkit::server().legacy().run().await);
+    let servers = format!("{}{}", http_entry("one", &one), http_entry("two", &two));
+    context.user_config(&format!("{servers}[views.read]\ntools = {{ one = ['echo'] }}\n"));
+    let mut gateway = Gateway::start(&context, &["--listen", "127.0.0.1:0", "--no-token"]);
+    let url = format!("{}/read", gateway.url().await);
+    let initialize = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+        },
+    });
+    let (head, _) = post(&url, "", &initialize.to_string()).await;
+    let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let legacy = format!("mcp-session-id: {session}\r\n");
+    let modern =
+        "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n".to_owned();
+    for (headers, meta) in [(legacy, json!({})), (modern, modern_meta())] {
+        for ((params, message), id) in AMBIGUOUS_CALLS.iter().zip(1000u64..) {
+            let (head, answer) = post(&url, &headers, &raw_call(id, params, &meta)).await;
+            assert!(head.starts_with("HTTP/1.1 400 "), "{params}: {head}");
+            let error = json!({"code": -32602, "message": message});
+            assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "error": error}), "{params}");
+        }
+        let (_, answer) = post(&url, &headers, &raw_call(2000, r#""name":"echo""#, &meta)).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "{}", "{answer}");
+    }
+    assert_eq!((one.count("tools/call"), one.executions("counter")), (2, 0));
     assert_eq!(gateway.terminate().await.code(), Some(0));
 }

@@ -8,27 +8,30 @@ use bowline_proto::wire::object::Edit;
 /// Returns the error for a request about something that is not exposed.
 pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -> Option<RpcError> {
     let text = |member: &str| params?.member(member)?.decode::<String>().ok();
-    let (what, name) = match method {
-        // A name that is no string is refused by the server.
-        method::TOOLS_CALL => {
-            let name = text("name").filter(|name| !exposure.exposes_tool(name))?;
-            ("tool", name)
-        }
-        method::PROMPTS_GET if !exposure.prompts => ("prompt", text("name")?),
-        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE if !exposure.resources => {
-            ("resource", text("uri")?)
-        }
+    let (what, member) = match method {
+        method::TOOLS_CALL if hides_tools(exposure) => ("tool", "name"),
+        method::PROMPTS_GET if !exposure.prompts => ("prompt", "name"),
+        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE if !exposure.resources => ("resource", "uri"),
         _ => return None,
     };
-    // The words that a server has for a name that it does not know.
-    Some(RpcError::new(code::INVALID_PARAMS, format!("Unknown {what}: {name}")))
+    let message = match text(member) {
+        Some(name) if what == "tool" && exposure.exposes_tool(&name) => return None,
+        // The words that a server has for a name that it does not know.
+        Some(name) => format!("Unknown {what}: {name}"),
+        // A server may take another value for the text that it looks like, as JavaScript does with `["name"]`.
+        None => format!("params need {member}"),
+    };
+    Some(RpcError::new(code::INVALID_PARAMS, message))
+}
+
+fn hides_tools(exposure: &Exposure) -> bool {
+    exposure.enabled_tools.is_some() || !exposure.disabled_tools.is_empty()
 }
 
 /// Leaves out of a page of a list what is not exposed.
 pub(super) fn filter_page(exposure: &Exposure, method: &str, page: Json) -> Json {
-    let hides_tools = exposure.enabled_tools.is_some() || !exposure.disabled_tools.is_empty();
     let (member, is_exposed): (_, &dyn Fn(&Json) -> bool) = match method {
-        method::TOOLS_LIST if hides_tools => ("tools", &|tool: &Json| exposes_tool(exposure, tool)),
+        method::TOOLS_LIST if hides_tools(exposure) => ("tools", &|tool: &Json| exposes_tool(exposure, tool)),
         method::PROMPTS_LIST if !exposure.prompts => ("prompts", &|_: &Json| false),
         method::RESOURCES_LIST if !exposure.resources => ("resources", &|_: &Json| false),
         method::TEMPLATES_LIST if !exposure.resources => ("resourceTemplates", &|_: &Json| false),
@@ -85,6 +88,19 @@ mod tests {
         assert_eq!(call("deleteUser").as_deref(), Some("Unknown tool: deleteUser"));
         assert_eq!(call("drop").as_deref(), Some("Unknown tool: drop"));
         assert_eq!(call("read"), None);
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_refused_where_names_are_hidden() {
+        for params in [r#"{"name":["drop"]}"#, r#"{"name":{"a":1}}"#, r#"{"name":7}"#, "{}", r#"["drop"]"#] {
+            let params = json(params);
+            let refused = refuse(&without(&["drop"]), method::TOOLS_CALL, Some(&params));
+            let refused = refused.map(|error| (error.code, error.message));
+            assert_eq!(refused, Some((code::INVALID_PARAMS, "params need name".to_owned())), "{params}");
+            // Where nothing is hidden, it is the server's to refuse.
+            assert_eq!(refuse(&Exposure::default(), method::TOOLS_CALL, Some(&params)), None, "{params}");
+        }
+        assert!(refuse(&without(&["drop"]), method::TOOLS_CALL, None).is_some());
     }
 
     #[test]

@@ -149,7 +149,8 @@ impl StatelessRelay {
             method => return is_harmless_method(method),
         }
         let name = params.and_then(|params| params.member("name")?.decode::<String>().ok());
-        let Some(name) = name else { return true };
+        // What a server does with another value than a text is not known.
+        let Some(name) = name else { return false };
         let body = RequestBody::own(method::TOOLS_LIST, params, None);
         loop {
             match self.exchange(&body, None).await {

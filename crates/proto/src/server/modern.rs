@@ -94,11 +94,7 @@ impl Refusal {
 
     /// The refusal of a body that is not a JSON-RPC message.
     pub fn malformed(defect: Defect) -> Self {
-        let code = match defect {
-            Defect::NotJson => code::PARSE_ERROR,
-            _ => code::INVALID_REQUEST,
-        };
-        Self::bad_request(code, format!("the message cannot be used: {defect}"))
+        Self { status: STATUS_BAD_REQUEST, error: defect.to_error() }
     }
 
     /// The error of a server, with the status that its code has.

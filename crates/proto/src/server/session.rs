@@ -327,13 +327,7 @@ impl<R, W> Session<R, W> {
 
     // BM-03
     fn handle_malformed(&self, malformed: &MalformedMessage) -> Action<R, W> {
-        let error = || {
-            let code = match malformed.defect {
-                Defect::NotJson => code::PARSE_ERROR,
-                _ => code::INVALID_REQUEST,
-            };
-            RpcError::new(code, format!("the message cannot be used: {}", malformed.defect))
-        };
+        let error = || malformed.defect.to_error();
         let Some(id) = &malformed.id else {
             return match malformed.defect {
                 // The host waits for a response, most likely. Without an id, since MCP has none that is null.

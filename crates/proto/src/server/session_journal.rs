@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::event_streams::{RestoredStream, StreamId};
-use crate::wire::{Id, Json, Message, ParseResult, method, object, parse};
+use crate::wire::{Id, Json, Message, ParseResult, method, object, parse, parse_from_host};
 
 /// What a host has set in its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ impl JournalEntry {
 /// Messages that are no requests are left out.
 pub fn without_params(body: &Bytes) -> Bytes {
     let mut requests = Vec::new();
-    parse(body, |message| {
+    parse_from_host(body, |message| {
         if let Ok(Message::Request { id, method, .. }) = message {
             requests.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}}}"#, object::quote(&method)));
         }
@@ -191,7 +191,8 @@ pub fn recorded_posts(entries: impl IntoIterator<Item = JournalEntry>) -> Vec<Re
     let mut posts: BTreeMap<StreamId, (Bytes, Vec<Bytes>)> = BTreeMap::new();
     for entry in entries {
         match entry {
-            JournalEntry::Open { stream, body } => drop(posts.insert(stream, (body, Vec::new()))),
+            // A POST that is open for long is recorded again, after responses to some of its requests.
+            JournalEntry::Open { stream, body } => posts.entry(stream).or_default().0 = body,
             JournalEntry::Response { stream, data } => posts.entry(stream).or_default().1.push(data),
             JournalEntry::Closed { stream } => drop(posts.remove(&stream)),
         }
@@ -210,7 +211,7 @@ impl RecordedPost {
             });
         }
         let mut open = Vec::new();
-        parse(body, |message| {
+        parse_from_host(body, |message| {
             if matches!(&message, Ok(Message::Request { id, .. }) if !answered.contains(id)) {
                 open.push(message);
             }
@@ -267,8 +268,23 @@ mod tests {
         assert!(matches!(&second.open[..], [Ok(Message::Request { method, .. })] if **method == *"a"));
         assert_eq!((third.stream.stream, third.stream.unanswered, third.open.len()), (stream(9), 0, 0));
         assert_eq!(third.stream.responses, [done]);
+        // What is refused when it comes is not executed by the process that restores the session.
+        let ambiguous = r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"name":"a","name":"b"}}"#;
+        assert!(recorded_posts([open(1, ambiguous)])[0].open.is_empty());
         // A message that cannot be used has no response that anybody waits for.
         assert!(recorded_posts([open(1, "garbage")])[0].open.is_empty());
+    }
+
+    #[test]
+    fn responses_stay_when_their_post_is_recorded_again() {
+        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#;
+        let done = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        let posts = recorded_posts([open(2, batch), response(2, done), open(2, batch)]);
+        assert_eq!(
+            (posts[0].stream.unanswered, &posts[0].stream.responses[..]),
+            (1, &[Bytes::from(done)][..])
+        );
+        assert!(matches!(&posts[0].open[..], [Ok(Message::Request { id: Id::Int(2), .. })]));
     }
 
     #[test]

@@ -41,6 +41,15 @@ impl Id {
         }
     }
 
+    /// A copy that keeps nothing in memory of the message that the id was read from.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        match self {
+            Self::Int(number) => Self::Int(*number),
+            Self::Text(text) => Self::Text(text.detached()),
+        }
+    }
+
     /// Creates a string id.
     pub fn from_string(text: &str) -> Self {
         let quoted = Bytes::from(object::quote(text));

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::params::ParamsCheck;
 use super::validate::Validator;
-use super::{Id, Json, scan};
+use super::{Id, Json, code, scan};
 
 /// One well-formed JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ impl fmt::Display for ShortenedText<'_> {
 pub struct MalformedMessage {
     /// The id, if it could be read, so that its caller need not wait for the deadline. `None` if
     /// there is no `jsonrpc`: servers print log records to stdout that have an `id`, a `result` or
-    /// an `error`.
+    /// an `error`. A request whose params are refused needs none.
     pub id: Option<Id>,
     /// What is wrong.
     pub defect: Defect,
@@ -128,6 +129,27 @@ pub enum Defect {
     LogRecord,
     /// A request whose id is `null`, or another value that is no id.
     InvalidId,
+    /// A request or notification of a host with two members of one name, of which some servers read
+    /// the first and others the last.
+    RepeatedParam {
+        /// The object that has them: `params`, or a path such as `params._meta`.
+        object: &'static str,
+        /// The name, if it is one that the protocol defines. The host chose any other.
+        member: Option<&'static str>,
+    },
+    /// A request or notification of a host with a member whose name differs in case from one that the
+    /// protocol defines, and which some servers read as that one.
+    MiscasedParam {
+        /// The object that has it: `params`, or a path such as `params._meta`.
+        object: &'static str,
+        /// The name that the protocol defines.
+        member: &'static str,
+    },
+    /// A request or notification of a host with an object of more than 10,000 members in its params.
+    TooManyParams {
+        /// The object that has them: `params`, or a path such as `params._meta`.
+        object: &'static str,
+    },
     /// A message that was not read to its end, because it is longer than this many bytes.
     TooLong {
         /// The limit.
@@ -148,6 +170,16 @@ impl fmt::Display for Defect {
             Self::InvalidError => "an error object without a code",
             Self::LogRecord => "a log record, not a JSON-RPC message",
             Self::InvalidId => "the id is neither a string nor a number",
+            Self::RepeatedParam { object, member: Some(member) } => {
+                return write!(f, "the member {member} stands twice in {object}");
+            }
+            Self::RepeatedParam { object, member: None } => {
+                return write!(f, "a member stands twice in {object}");
+            }
+            Self::MiscasedParam { object, member } => {
+                return write!(f, "a member of {object} differs from {member} only in case");
+            }
+            Self::TooManyParams { object } => return write!(f, "there are too many members in {object}"),
             Self::TooLong { limit } => {
                 return write!(f, "it is longer than the limit of {} KiB", limit.div_ceil(1024));
             }
@@ -157,6 +189,19 @@ impl fmt::Display for Defect {
 
 impl std::error::Error for Defect {}
 
+impl Defect {
+    /// The error of the response to the malformed message. It repeats no text of the message.
+    pub fn to_error(self) -> RpcError {
+        match self {
+            Self::RepeatedParam { .. } | Self::MiscasedParam { .. } | Self::TooManyParams { .. } => {
+                RpcError::new(code::INVALID_PARAMS, format!("invalid params: {self}"))
+            }
+            Self::NotJson => RpcError::new(code::PARSE_ERROR, format!("the message cannot be used: {self}")),
+            _ => RpcError::new(code::INVALID_REQUEST, format!("the message cannot be used: {self}")),
+        }
+    }
+}
+
 /// The result of parsing one message.
 pub type ParseResult = Result<Message, MalformedMessage>;
 
@@ -164,26 +209,28 @@ pub type ParseResult = Result<Message, MalformedMessage>;
 /// 2025-03-26 sent a batch.
 // BM-01, HL-11
 pub fn parse(frame: &Bytes, each: impl FnMut(ParseResult)) {
-    parse_with(frame, InvalidIds::AreAbsent, each);
+    parse_with(frame, Sender::Server, each);
 }
 
 /// Parses one frame of a host, as [`parse`] does. A request whose id is `null` is malformed: its host waits for a
-/// response that a notification does not get.
+/// response that a notification does not get. So is a request or notification whose params some servers read in
+/// another way than they are read here: what is decided about them would not be about what the server does.
 // BM-02
 pub fn parse_from_host(frame: &Bytes, each: impl FnMut(ParseResult)) {
-    parse_with(frame, InvalidIds::AreRefused, each);
+    parse_with(frame, Sender::Host, each);
 }
 
-/// What becomes of a message with a method and an id that is none.
+/// Who sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InvalidIds {
-    /// It is a notification: some servers write `"id": null` in those.
-    AreAbsent,
-    /// It is malformed.
-    AreRefused,
+enum Sender {
+    /// A server. A message with a method and an id that is none is a notification: some servers write
+    /// `"id": null` in those.
+    Server,
+    /// A host. Such a message is malformed, and so is one with ambiguous params.
+    Host,
 }
 
-fn parse_with(frame: &Bytes, invalid_ids: InvalidIds, mut each: impl FnMut(ParseResult)) {
+fn parse_with(frame: &Bytes, sender: Sender, mut each: impl FnMut(ParseResult)) {
     if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let Ok(batch) = Json::parse(frame.clone()) else {
             return each(Err(MalformedMessage { id: None, defect: Defect::NotJson }));
@@ -193,13 +240,13 @@ fn parse_with(frame: &Bytes, invalid_ids: InvalidIds, mut each: impl FnMut(Parse
             return each(Err(MalformedMessage { id: None, defect: Defect::NotAnObject }));
         }
         for message in messages.by_ref().take(MAX_BATCH_LEN) {
-            each(parse_element(&batch.slice(message).into_bytes(), invalid_ids));
+            each(parse_element(&batch.slice(message).into_bytes(), sender));
         }
         if messages.next().is_some() {
             each(Err(MalformedMessage { id: None, defect: Defect::TooMany }));
         }
     } else {
-        each(parse_element(frame, invalid_ids));
+        each(parse_element(frame, sender));
     }
 }
 
@@ -208,7 +255,7 @@ const MAX_BATCH_LEN: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
 pub fn parse_one(frame: &Bytes) -> ParseResult {
-    read_envelope(frame, InvalidIds::AreAbsent).0
+    read_envelope(frame, Sender::Server).0
 }
 
 /// Parses one message of a stream on which several requests may wait for answers.
@@ -216,8 +263,8 @@ pub fn parse_one(frame: &Bytes) -> ParseResult {
 /// A log record on the same stream may also have an `id` and a `result` or an `error` object. An
 /// object counts as a message if it has `jsonrpc`, or no members but those of JSON-RPC: some
 /// servers leave `jsonrpc` out.
-fn parse_element(frame: &Bytes, invalid_ids: InvalidIds) -> ParseResult {
-    match read_envelope(frame, invalid_ids) {
+fn parse_element(frame: &Bytes, sender: Sender) -> ParseResult {
+    match read_envelope(frame, sender) {
         (Ok(_), MemberSet::Foreign) => Err(MalformedMessage { id: None, defect: Defect::LogRecord }),
         (parsed, _) => parsed,
     }
@@ -232,14 +279,14 @@ enum MemberSet {
     Foreign,
 }
 
-fn read_envelope(frame: &Bytes, invalid_ids: InvalidIds) -> (ParseResult, MemberSet) {
+fn read_envelope(frame: &Bytes, sender: Sender) -> (ParseResult, MemberSet) {
     let mut envelope = Envelope::default();
-    let read = envelope.read(frame);
+    let read = envelope.read(frame, sender);
     let members = match envelope {
         Envelope { has_jsonrpc: false, has_foreign_members: true, .. } => MemberSet::Foreign,
         _ => MemberSet::JsonRpc,
     };
-    if envelope.has_refused_id(invalid_ids) && read.is_ok() {
+    if envelope.has_refused_id(sender) && read.is_ok() {
         return (Err(MalformedMessage { id: None, defect: Defect::InvalidId }), members);
     }
     (classify_envelope(frame, envelope, read), members)
@@ -255,6 +302,9 @@ fn classify_envelope(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Def
     let says_jsonrpc = envelope.has_jsonrpc;
     let bad = |id: Option<Id>, defect| bad(id.filter(|_| says_jsonrpc), defect);
     if let Some(method) = envelope.method {
+        if let Some(defect) = envelope.params_check.defect(&method) {
+            return Err(MalformedMessage { id, defect });
+        }
         let params = non_null(envelope.params).map(slice);
         return Ok(match id {
             Some(id) => Message::Request { id, method, params },
@@ -325,6 +375,8 @@ struct Envelope<'a> {
     id: Option<&'a [u8]>,
     method: Option<Box<str>>,
     params: Option<&'a [u8]>,
+    /// What was found in the params of a host.
+    params_check: ParamsCheck,
     result: Option<&'a [u8]>,
     error: Option<&'a [u8]>,
     /// Whether there is a `jsonrpc` string.
@@ -335,13 +387,13 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Whether it is a request with an id that is none, and such ids are refused.
-    fn has_refused_id(&self, invalid_ids: InvalidIds) -> bool {
+    fn has_refused_id(&self, sender: Sender) -> bool {
         let is_id = |id: &[u8]| matches!(id, [b'"' | b'-' | b'0'..=b'9', ..]);
-        invalid_ids == InvalidIds::AreRefused && self.method.is_some() && self.id.is_some_and(|id| !is_id(id))
+        sender == Sender::Host && self.method.is_some() && self.id.is_some_and(|id| !is_id(id))
     }
 
     /// Reads the members up to the first defect, or all of them. Every byte is validated.
-    fn read(&mut self, frame: &'a [u8]) -> Result<(), Defect> {
+    fn read(&mut self, frame: &'a [u8], sender: Sender) -> Result<(), Defect> {
         let mut text = Validator::new(frame);
         if !text.skip(b'{') {
             return Err(text.value().map_or(Defect::NotJson, |_| Defect::NotAnObject));
@@ -349,7 +401,7 @@ impl<'a> Envelope<'a> {
         if !text.skip(b'}') {
             loop {
                 let had_id = self.id.is_some();
-                self.read_member(&mut text)?;
+                self.read_member(&mut text, sender)?;
                 let is_id = !had_id && self.id.is_some();
                 if text.skip(b'}') {
                     break;
@@ -366,7 +418,7 @@ impl<'a> Envelope<'a> {
         if text.is_at_end() { Ok(()) } else { Err(Defect::NotJson) }
     }
 
-    fn read_member(&mut self, text: &mut Validator<'a>) -> Result<(), Defect> {
+    fn read_member(&mut self, text: &mut Validator<'a>, sender: Sender) -> Result<(), Defect> {
         let name = text.name().and_then(scan::unquote).ok_or(Defect::NotJson)?;
         let slot = match &*name {
             "id" => &mut self.id,
@@ -384,7 +436,12 @@ impl<'a> Envelope<'a> {
                 return text.value().map(drop).ok_or(Defect::NotJson);
             }
         };
-        let value = text.utf8_value().ok_or(Defect::NotJson)?;
+        let value = if &*name == "params" && sender == Sender::Host {
+            text.utf8_value_read_by(|text| self.params_check.read(text))
+        } else {
+            text.utf8_value()
+        };
+        let value = value.ok_or(Defect::NotJson)?;
         if slot.is_some() {
             return Err(Defect::DuplicateMember);
         }

@@ -5,6 +5,11 @@ pub mod method {
     macro_rules! methods {
         ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
             $($(#[$doc])* pub const $name: &str = $text;)*
+
+            /// Whether a revision or an extension that is known here defines this method.
+            pub(crate) fn is_defined(method: &str) -> bool {
+                matches!(method, $($name)|*)
+            }
         };
     }
     methods! {

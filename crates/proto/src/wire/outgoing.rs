@@ -182,6 +182,28 @@ pub fn response(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     finish_frame(out)
 }
 
+/// Reads the id of a response that [`response`] has written, without a look at its result. `None` if it is something
+/// else, or if the text of the id has more than `max_length` bytes. The id keeps nothing of the message in memory.
+pub fn response_id(message: &Bytes, max_length: usize) -> Option<Id> {
+    let value = message.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice())?;
+    let length = match value {
+        [b'"', text @ ..] => {
+            let mut is_escaped = false;
+            let end = text.iter().take(max_length).position(|byte| {
+                let is_end = *byte == b'"' && !is_escaped;
+                is_escaped = *byte == b'\\' && !is_escaped;
+                is_end
+            });
+            end? + 2
+        }
+        _ => value.iter().take(max_length).position(|byte| *byte == b',')?,
+    };
+    let (id, rest) = value.split_at(length);
+    let is_response = rest.starts_with(b",\"result\":") || rest.starts_with(b",\"error\":");
+    let id = Bytes::copy_from_slice(id);
+    Id::from_slice(&id, &id).filter(|_| is_response)
+}
+
 /// Writes the error response to a message whose id could not be read.
 // BM-03
 pub fn error_without_id(error: &RpcError) -> Frame {
@@ -374,5 +396,22 @@ mod tests {
             text(&notification("notifications/initialized", None)),
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#
         );
+    }
+
+    #[test]
+    fn the_id_of_a_response_is_read_without_its_result() {
+        let error = RpcError::new(-1, "no");
+        for id in [Id::Int(-7), Id::from_string("a\"b,c\\"), Id::from_string(""), Id::Text(json("1.5"))] {
+            let result = json(r#"{"x":[1]}"#);
+            for outcome in [Ok(&result), Err(&error)] {
+                assert_eq!(response_id(&response(&id, outcome).body(), 64), Some(id.clone()));
+            }
+        }
+        let long = response(&Id::from_string(&"x".repeat(64)), Err(&error)).body();
+        assert_eq!(response_id(&long, 64), None);
+        let asked = request(1, "x", None, &RequestMeta::none(), ProgressMode::Unwanted).unwrap().body();
+        for other in [asked, notification("n", None).body(), error_without_id(&error).body(), "{}".into()] {
+            assert_eq!(response_id(&other, 64), None, "{other:?}");
+        }
     }
 }

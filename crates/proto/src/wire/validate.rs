@@ -60,8 +60,19 @@ impl<'a> Validator<'a> {
 
     /// Validates the next value, including its UTF-8.
     pub(crate) fn utf8_value(&mut self) -> Option<&'a [u8]> {
+        self.utf8_value_read_by(|text| text.value().map(drop))
+    }
+
+    /// Validates the UTF-8 of the next value, whose grammar `read` validates. Returns the value.
+    pub(crate) fn utf8_value_read_by(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<&'a [u8]> {
         self.bytes_seen = 0;
-        let value = self.value()?;
+        self.peek()?;
+        let start = self.at;
+        read(self)?;
+        let value = &self.text[start..self.at];
         let is_ascii = !vector::has_non_ascii(self.bytes_seen);
         (is_ascii || simdutf8::basic::from_utf8(value).is_ok()).then_some(value)
     }

@@ -3,7 +3,7 @@
 use bowline_proto::server::event_streams::ResumeError;
 use bowline_proto::server::http::{GuardRefusal, PostRefusal, VersionRefusal};
 use bowline_proto::server::modern;
-use bowline_proto::wire::{Defect, Id, RpcError, code};
+use bowline_proto::wire::{Id, RpcError, code};
 use http::StatusCode;
 use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
@@ -119,9 +119,7 @@ impl Refusal {
 
     fn code(&self) -> i64 {
         match self {
-            Self::Post(PostRefusal::Malformed(malformed)) if malformed.defect == Defect::NotJson => {
-                code::PARSE_ERROR
-            }
+            Self::Post(PostRefusal::Malformed(malformed)) => malformed.defect.to_error().code,
             _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => code::INTERNAL_ERROR,
             _ => code::INVALID_REQUEST,
         }

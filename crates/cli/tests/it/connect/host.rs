@@ -58,8 +58,13 @@ impl Host {
     }
 
     pub(crate) async fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string()).await;
+    }
+
+    /// Sends a line as it is.
+    pub(crate) async fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("open");
-        stdin.write_all(format!("{message}\n").as_bytes()).await.expect("bowline reads");
+        stdin.write_all(format!("{line}\n").as_bytes()).await.expect("bowline reads");
     }
 
     /// Sends a request and returns the whole response, skipping notifications.

@@ -65,7 +65,7 @@ impl PostRefusal {
 impl fmt::Display for PostRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(malformed) => write!(f, "the message cannot be used: {}", malformed.defect),
+            Self::Malformed(malformed) => f.write_str(&malformed.defect.to_error().message),
             Self::MissingSession => f.write_str("the MCP-Session-Id header is missing"),
             Self::InitializeInBatch => f.write_str("initialize must not be part of a batch"),
             Self::ModernBatch => f.write_str("revision 2026-07-28 has no batches"),
@@ -149,7 +149,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::wire::{Defect, parse};
+    use crate::wire::{Defect, parse, parse_from_host};
 
     fn messages(body: &'static str) -> Vec<ParseResult> {
         let mut messages = Vec::new();
@@ -214,6 +214,20 @@ mod tests {
         }
         let cut = classify(r#"{"jsonrpc":"2.0","id":7,"method":"x","#, true).unwrap_err();
         assert_eq!(cut.id(), Some(&Id::Int(7)));
+    }
+
+    #[test]
+    fn ambiguous_params_are_refused_with_the_id_of_their_request() {
+        let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","Name":"b"}}"#;
+        for (version, names_session) in [(None, true), (None, false), (Some("2026-07-28"), false)] {
+            let mut messages = Vec::new();
+            parse_from_host(&Bytes::from(body), |message| messages.push(message));
+            let head = PostHead { names_session, version, is_batch: false, serves_modern: true };
+            let refusal = classify_post(&messages, head).unwrap_err();
+            assert_eq!(refusal.id(), Some(&Id::Int(7)));
+            let expected = "invalid params: a member of params differs from name only in case";
+            assert_eq!(refusal.to_string(), expected);
+        }
     }
 
     #[test]

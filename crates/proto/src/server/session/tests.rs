@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::parse_one;
+use crate::wire::{parse_from_host, parse_one};
 
 type TestSession = Session<u32, char>;
 
@@ -262,6 +262,36 @@ fn malformed_messages_are_answered_by_their_id() {
     let mut session = ready();
     let answer = text(&tell(&mut session, r#"{"jsonrpc":"2.0","id":5}"#));
     assert!(answer.contains(r#""id":5"#) && answer.contains("-32600"), "{answer}");
+}
+
+/// A filter that decides by one of two names would let the other one pass.
+#[test]
+fn ambiguous_params_are_refused_before_anything_is_served() {
+    let tell_host = |session: &mut TestSession, line: String| {
+        let mut messages = Vec::new();
+        parse_from_host(&line.into(), |message| messages.push(message));
+        session.handle_message(messages.remove(0))
+    };
+    let refused = concat!(
+        r#"{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"#,
+        r#""message":"invalid params: the member name stands twice in params"}}"#
+    );
+    let meta = MODERN.strip_prefix('{').and_then(|meta| meta.strip_suffix('}')).unwrap();
+    for meta in [r#""x":{}"#, meta] {
+        let params = format!(r#""params":{{"name":"hidden","name":"do",{meta}}}"#);
+        let call = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"tools/call",{params}}}"#);
+        let notification = format!(r#"{{"jsonrpc":"2.0","method":"notifications/x",{params}}}"#);
+        let mut session = ready();
+        session.serve_modern();
+        assert_eq!(text(&tell_host(&mut session, call.clone())), refused);
+        let ignored = tell_host(&mut session, notification);
+        assert!(matches!(ignored, Action::Ignore(IgnoreReason::Malformed(_))), "{ignored:?}");
+        let mut session = TestSession::default();
+        session.serve_modern();
+        assert_eq!(text(&tell_host(&mut session, call)), refused);
+        // It has not decided the era.
+        initialize(&mut session, "6");
+    }
 }
 
 /// BM-03: a host that wrote something unreadable learns that, without an id. What may be a response is not
