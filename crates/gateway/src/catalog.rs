@@ -9,21 +9,23 @@ mod cache_writer;
 mod exposed_lists;
 mod feed;
 mod known_lists;
+mod list_fetches;
 mod list_writer;
 mod name_owners;
 mod names;
 mod profile;
+mod server_lists;
 mod snapshot;
 mod uris;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bowline::Json;
 use bowline::config::ToolPattern;
 use bowline::types::method;
-use bowline::{Era, Json, Peer, Revision};
-use bowline_proto::wire::extension;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -35,17 +37,23 @@ pub(crate) use known_lists::KnownLists;
 pub use name_owners::NameOwners;
 pub use names::Naming;
 pub use profile::Profile;
+pub use server_lists::{ServerLists, TaskOffer};
 pub(crate) use snapshot::{Snapshot, SoleServer, Target};
 
 use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::view::HostView;
 
 /// One of the lists that a host can request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ListKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListKind {
+    /// `tools/list`.
     Tools,
+    /// `prompts/list`.
     Prompts,
+    /// `resources/list`.
     Resources,
+    /// `resources/templates/list`.
     Templates,
 }
 
@@ -59,6 +67,16 @@ impl ListKind {
             Self::Prompts => 1,
             Self::Resources => 2,
             Self::Templates => 3,
+        }
+    }
+
+    /// The method that requests it.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Tools => method::TOOLS_LIST,
+            Self::Prompts => method::PROMPTS_LIST,
+            Self::Resources => method::RESOURCES_LIST,
+            Self::Templates => method::TEMPLATES_LIST,
         }
     }
 
@@ -91,85 +109,10 @@ impl ListKind {
             Self::Resources | Self::Templates => "resources",
         }
     }
-}
 
-/// What one server offers, as last fetched. Everything in it is untrusted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerLists {
-    /// Its name and version: an `Implementation`, if it sent one.
-    #[serde(default)]
-    pub server_info: Option<Json>,
-    /// Its capabilities, as it wrote them. `None` if they were not recorded.
-    #[serde(default)]
-    pub capabilities: Option<Json>,
-    /// Its instructions for the model.
-    #[serde(default)]
-    pub instructions: Option<String>,
-    /// Its tools, as it wrote them.
-    pub tools: Vec<Json>,
-    /// Its prompts, as it wrote them.
-    pub prompts: Vec<Json>,
-    /// Its resources, as it wrote them.
-    pub resources: Vec<Json>,
-    /// Its resource templates, as it wrote them.
-    pub templates: Vec<Json>,
-    /// Whether it speaks a revision without sessions.
-    #[serde(default)]
-    pub is_stateless: bool,
-    /// Whether it has asked a host of this kind anything, as far as is known.
-    #[serde(default)]
-    pub has_asked: bool,
-    /// How its tools can be called as tasks. `None` if that was not recorded.
-    #[serde(default)]
-    pub tasks: Option<TaskOffer>,
-}
-
-/// How the tools of a server can be called as tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskOffer {
-    /// They cannot.
-    Nothing,
-    /// As 2025-11-25 has it: each tool says whether it may be called as a task.
-    Experiment,
-    /// By the tasks extension of 2026-07-28: the server decides about each call.
-    Extension,
-}
-
-impl TaskOffer {
-    /// What a connected server offers.
-    // TA-01, TN-10
-    pub(crate) fn of(peer: &Peer) -> Self {
-        let capabilities = &peer.capabilities;
-        match peer.revision {
-            Revision::V2025_11_25
-                if capabilities.get_path(&["tasks", "requests", "tools", "call"]).is_some() =>
-            {
-                Self::Experiment
-            }
-            revision
-                if revision.era() == Era::Modern && capabilities.extension(extension::TASKS).is_some() =>
-            {
-                Self::Extension
-            }
-            _ => Self::Nothing,
-        }
-    }
-}
-
-impl ServerLists {
-    /// Whether the server has declared such a list, as far as is known.
-    pub(crate) fn offers(&self, kind: ListKind) -> bool {
-        self.capabilities.as_ref().is_none_or(|declared| declared.member(kind.capability()).is_some())
-    }
-
-    fn list(&self, kind: ListKind) -> &[Json] {
-        match kind {
-            ListKind::Tools => &self.tools,
-            ListKind::Prompts => &self.prompts,
-            ListKind::Resources => &self.resources,
-            ListKind::Templates => &self.templates,
-        }
+    /// Whether a server with these capabilities has such a list.
+    pub(crate) fn is_declared(self, capabilities: &Json) -> bool {
+        capabilities.member(self.capability()).is_some()
     }
 }
 
@@ -183,18 +126,21 @@ pub(crate) enum Freshness {
     Pending,
     /// The server is connected to when it is called, and was not yet.
     Dormant,
+    /// This list is being fetched, while others of the server are there.
+    Late(ListKind),
     /// They could not be fetched, for this reason.
     Stale(Box<str>),
 }
 
 impl Freshness {
     /// Why the lists may differ from those that the server has now, as a sentence. `None` if they are those.
-    pub(crate) fn reason(&self) -> Option<&str> {
+    pub(crate) fn reason(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Fresh => None,
-            Self::Pending => Some("it has not answered yet"),
-            Self::Dormant => Some("it is not running; a call starts it"),
-            Self::Stale(why) => Some(why),
+            Self::Pending => Some("it has not answered yet".into()),
+            Self::Dormant => Some("it is not running; a call starts it".into()),
+            Self::Late(kind) => Some(format!("`{}` has not been answered yet", kind.method()).into()),
+            Self::Stale(why) => Some((&**why).into()),
         }
     }
 }
@@ -204,6 +150,8 @@ impl Freshness {
 pub(crate) struct Catalog {
     known: Arc<KnownLists>,
     profile: Profile,
+    /// How long the lists of the only server are waited for once it has answered.
+    list_wait: Duration,
     state: Mutex<State>,
     /// Counts changes of any kind, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -227,11 +175,14 @@ struct Entry {
     server: Arc<FleetServer>,
     /// Since when the server is in the catalog.
     since: Instant,
-    /// `None` until the lists were fetched for the first time.
+    /// When lists of a connection to the server came first.
+    answered: Option<Instant>,
+    /// `None` until lists were fetched for the first time.
     lists: Option<Arc<ServerLists>>,
-    freshness: Freshness,
-    /// Since when the lists are not fresh, if they are not.
-    stale_since: SystemTime,
+    /// By [`ListKind::index`].
+    freshness: [Freshness; 4],
+    /// Since when each list is not fresh, if it is not, by [`ListKind::index`].
+    stale_since: [SystemTime; 4],
 }
 
 /// Lists that a host gets from the catalog, since their server cannot be asked or was not yet.
@@ -243,14 +194,14 @@ pub struct StaleLists {
     pub lists: Vec<&'static str>,
     /// Since when they come from the catalog.
     pub since: SystemTime,
-    /// Why, as a sentence.
+    /// Why, as a sentence, or one for each of the lists.
     pub reason: Box<str>,
 }
 
 impl Catalog {
     /// Creates the catalog of a session with a host of this kind and view, without servers. What is
     /// known of servers that the view hides decides about names, and is not shown.
-    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile) -> Self {
+    pub(crate) fn new(known: &Arc<KnownLists>, profile: Profile, list_wait: Duration) -> Self {
         let state = State {
             fleet: Arc::default(),
             view: Arc::default(),
@@ -261,6 +212,7 @@ impl Catalog {
         Self {
             known: Arc::clone(known),
             profile,
+            list_wait,
             state: Mutex::new(state),
             changes: watch::Sender::default(),
         }
@@ -284,9 +236,10 @@ impl Catalog {
                     Entry {
                         server: Arc::clone(server),
                         since: Instant::now(),
+                        answered: None,
                         lists: lists.or_else(|| self.known.get(server, self.profile)),
-                        freshness: Freshness::Pending,
-                        stale_since: SystemTime::now(),
+                        freshness: ListKind::ALL.map(|_| Freshness::Pending),
+                        stale_since: [SystemTime::now(); 4],
                     }
                 })
             })
@@ -304,11 +257,11 @@ impl Catalog {
         let configured =
             servers.iter().map(|(name, _)| bowline::Server::stdio(*name, *name).build().unwrap()).collect();
         let known = Arc::new(KnownLists::new(configured, naming, None));
-        let catalog = Self::new(&known, Profile::default());
+        let catalog = Self::new(&known, Profile::default(), Duration::ZERO);
         catalog.set_fleet(&known.fleet(), &Arc::default());
         for (server, (_, lists)) in known.fleet().iter().zip(servers) {
             let lists = Some(Arc::new(serde_json::from_str(&lists.to_string()).unwrap()));
-            catalog.update(server.id, ServerFeed { lists, freshness: Freshness::Fresh });
+            catalog.update(server.id, ServerFeed::uniform(lists, Freshness::Fresh));
         }
         catalog
     }
@@ -321,7 +274,7 @@ impl Catalog {
         });
         let catalog = Self::with_lists(&[(server, tools)], Naming::default());
         let id = catalog.known.fleet().iter().next().expect("one server").id;
-        catalog.update(id, ServerFeed { lists: None, freshness: Freshness::Stale(why.into()) });
+        catalog.update(id, ServerFeed::uniform(None, Freshness::Stale(why.into())));
         catalog
     }
 
@@ -340,11 +293,11 @@ impl Catalog {
         Arc::clone(&state.snapshot)
     }
 
-    /// The names of the servers of the view whose lists are not fresh, and why, in the configured order.
-    pub(crate) fn stale_servers(&self) -> Vec<(String, Freshness)> {
+    /// The names of the servers of the view of which a list is not fresh, and why, in the configured order.
+    pub(crate) fn stale_servers(&self) -> Vec<(String, Box<str>)> {
         let state = self.state.lock();
-        let outdated = state.shown().filter(|entry| entry.freshness != Freshness::Fresh);
-        outdated.map(|entry| (entry.server.config.name.clone(), entry.freshness.clone())).collect()
+        let lists = state.shown().filter_map(Entry::stale_lists);
+        lists.map(|lists| (lists.server, lists.reason)).collect()
     }
 
     /// The lists of the view that come from the catalog, in the configured order of their servers.
@@ -353,24 +306,51 @@ impl Catalog {
         state.shown().filter_map(Entry::stale_lists).collect()
     }
 
-    /// The name of the first server of the view whose lists were never known and of which something of this kind may
-    /// be shown, and why its lists are not known. A server that still hangs counts as one that is down.
+    /// The name of the first server of the view whose list of this kind was never known and may be shown, and why it is
+    /// not known. A server that still hangs counts as one that is down.
     pub(crate) fn unlisted_server(&self, kind: ListKind) -> Option<(String, Box<str>)> {
         let state = self.state.lock();
-        let mut unlisted = state.shown().filter(|entry| entry.lists.is_none());
+        let mut unlisted = state.shown().filter(|entry| !entry.knows(kind));
         unlisted.find_map(|entry| {
-            let why = entry.freshness.reason().filter(|_| state.may_show(&entry.server, kind))?;
-            Some((entry.server.config.name.clone(), why.into()))
+            let why =
+                entry.freshness[kind.index()].reason().filter(|_| state.may_show(&entry.server, kind))?;
+            Some((entry.server.config.name.clone(), why.into_owned().into()))
         })
     }
 
-    /// Waits until the lists of each server of the view are known, from an earlier session or from the server, or
-    /// the server turned out to be down; for each at most until it is in the catalog for `limit`.
+    /// Waits until every list of each server of the view is known, from the server or, if any is, from an earlier session,
+    /// or the server turned out to be down; for each at most until it is in the catalog for `limit`. A list that takes
+    /// much longer than others of its server is not waited for.
     pub(crate) async fn wait_until_known(&self, limit: Duration) {
+        self.wait(|entry| match (&entry.lists, entry.answered) {
+            (None, _) => entry.is_awaited(&ListKind::ALL).then(|| entry.since + limit),
+            (Some(_), None) => None,
+            (Some(_), Some(answered)) => {
+                entry.is_awaited(&ListKind::ALL).then(|| (entry.since + limit).min(answered + MAX_LIST_DELAY))
+            }
+        })
+        .await;
+    }
+
+    /// Waits until these lists of each server of the view are known, as [`Catalog::wait_until_known`] does, however long
+    /// other lists take. A host gives up on an only server that lists nothing, so one that has answered is given its
+    /// time from then on.
+    pub(crate) async fn wait_until_listed(&self, kinds: &[ListKind], limit: Duration) {
+        let is_only = self.known.naming() == Naming::Unchanged;
+        self.wait(|entry| {
+            let until = entry.since + limit;
+            let extended = entry.answered.filter(|_| is_only).map(|answered| answered + self.list_wait);
+            entry.is_awaited(kinds).then(|| extended.map_or(until, |extended| until.max(extended)))
+        })
+        .await;
+    }
+
+    /// Waits until no server of the view has to be waited for. `until` says how long a server has to be, if at all.
+    async fn wait(&self, until: impl Fn(&Entry) -> Option<Instant>) {
         let mut changes = self.changes.subscribe();
         loop {
             changes.borrow_and_update();
-            let Some(until) = self.latest_unknown(limit) else { return };
+            let Some(until) = self.latest(&until) else { return };
             // Another server may have to be waited for when this one no longer is.
             if matches!(timeout_at(until, changes.changed()).await, Ok(Err(_))) {
                 return;
@@ -379,19 +359,21 @@ impl Catalog {
     }
 
     /// When the last server need not be waited for any more, or `None` if none has to be.
-    fn latest_unknown(&self, limit: Duration) -> Option<Instant> {
-        let is_unknown =
-            |entry: &&Entry| entry.lists.is_none() && !matches!(entry.freshness, Freshness::Stale(_));
+    fn latest(&self, until: impl Fn(&Entry) -> Option<Instant>) -> Option<Instant> {
         let now = Instant::now();
         let state = self.state.lock();
-        let until = state.shown().filter(is_unknown).map(|entry| entry.since + limit);
+        let until = state.shown().filter_map(until);
         until.filter(|until| *until > now).max()
     }
 
     /// Whether a server of the view offers tasks, or is not known to offer none. It waits for servers
-    /// that were never connected, as [`Catalog::wait_until_known`] does.
+    /// that were never connected, until they are in the catalog for `limit`.
     pub(crate) async fn offers_tasks(&self, limit: Duration) -> bool {
-        self.wait_until_known(limit).await;
+        self.wait(|entry| {
+            let is_unknown = entry.lists.is_none() && entry.is_awaited(&ListKind::ALL);
+            is_unknown.then(|| entry.since + limit)
+        })
+        .await;
         self.may_offer_tasks()
     }
 
@@ -413,19 +395,25 @@ impl Catalog {
     pub(crate) fn update(&self, server: ServerId, offered: ServerFeed) {
         let mut state = self.state.lock();
         let Some(entry) = state.find(server) else { return };
-        if offered.freshness == Freshness::Pending {
-            // What was fetched over an earlier connection is not worse for that.
-            if entry.freshness == Freshness::Dormant {
-                entry.set_freshness(Freshness::Pending);
+        for (kind, freshness) in ListKind::ALL.into_iter().zip(offered.freshness) {
+            let current = &entry.freshness[kind.index()];
+            let is_news = match freshness {
+                // What was fetched over an earlier connection is not worse for that.
+                Freshness::Pending => *current == Freshness::Dormant,
+                Freshness::Late(_) => *current != Freshness::Fresh,
+                _ => true,
+            };
+            if is_news {
+                entry.set_freshness(kind, freshness);
             }
-        } else {
-            entry.set_freshness(offered.freshness);
         }
-        if let Some(lists) = offered.lists
-            && entry.lists.as_ref() != Some(&lists)
-        {
-            entry.lists = Some(lists);
-            state.is_outdated = true;
+        if let Some(lists) = offered.lists {
+            entry.answered.get_or_insert_with(Instant::now);
+            let lists = entry.with_earlier_lists(lists, &offered.fetched);
+            if entry.lists.as_ref() != Some(&lists) {
+                entry.lists = Some(lists);
+                state.is_outdated = true;
+            }
         }
         drop(state);
         self.changes.send_modify(|count| *count += 1);
@@ -434,31 +422,80 @@ impl Catalog {
     /// Says that a server is connected to when it is called.
     pub(crate) fn set_dormant(&self, server: ServerId) {
         if let Some(entry) = self.state.lock().find(server) {
-            entry.set_freshness(Freshness::Dormant);
+            for kind in ListKind::ALL {
+                entry.set_freshness(kind, Freshness::Dormant);
+            }
         }
     }
 }
 
 impl Entry {
-    fn set_freshness(&mut self, freshness: Freshness) {
-        if self.freshness == Freshness::Fresh && freshness != Freshness::Fresh {
-            self.stale_since = SystemTime::now();
+    fn set_freshness(&mut self, kind: ListKind, freshness: Freshness) {
+        let current = &mut self.freshness[kind.index()];
+        if *current == Freshness::Fresh && freshness != Freshness::Fresh {
+            self.stale_since[kind.index()] = SystemTime::now();
         }
-        self.freshness = freshness;
+        *current = freshness;
     }
 
-    /// What comes from the catalog, unless the lists are fresh.
+    fn knows(&self, kind: ListKind) -> bool {
+        self.lists.as_ref().is_some_and(|lists| lists.knows(kind))
+    }
+
+    /// Whether one of these lists is not known and may come soon.
+    fn is_awaited(&self, kinds: &[ListKind]) -> bool {
+        let is_awaited = |kind: &ListKind| {
+            !self.knows(*kind) && !matches!(self.freshness[kind.index()], Freshness::Stale(_))
+        };
+        kinds.iter().any(is_awaited)
+    }
+
+    /// The lists that a connection offers. Those that it has not fetched are the ones that the catalog has, if it has any.
+    fn with_earlier_lists(&self, offered: Arc<ServerLists>, fetched: &[ListKind]) -> Arc<ServerLists> {
+        let Some(current) = &self.lists else { return offered };
+        let is_kept = |kind: &ListKind| {
+            let is_other = || offered.unfetched.contains(kind) || current.list(*kind) != offered.list(*kind);
+            !fetched.contains(kind) && !current.unfetched.contains(kind) && is_other()
+        };
+        let kept: Vec<_> = ListKind::ALL.into_iter().filter(is_kept).collect();
+        if kept.is_empty() {
+            return offered;
+        }
+        let mut lists = ServerLists::clone(&offered);
+        for kind in kept {
+            lists.set_list(kind, current.list(kind).to_vec());
+        }
+        Arc::new(lists)
+    }
+
+    /// What comes from the catalog, unless all lists are fresh.
     fn stale_lists(&self) -> Option<StaleLists> {
-        let reason = self.freshness.reason()?.into();
-        let is_offered = |kind: &ListKind| self.lists.as_ref().is_some_and(|lists| lists.offers(*kind));
+        let offered = |kind: &ListKind| self.lists.as_ref().is_none_or(|lists| lists.offers(*kind));
+        let mut stale: Vec<_> = ListKind::ALL.into_iter().filter(offered).collect();
+        if stale.is_empty() {
+            // The server is down, though it has no list.
+            stale = ListKind::ALL.to_vec();
+        }
+        stale.retain(|kind| self.freshness[kind.index()] != Freshness::Fresh);
+        let mut reasons: Vec<Cow<'_, str>> = Vec::new();
+        for kind in &stale {
+            let reason = self.freshness[kind.index()].reason()?;
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        let is_known = |kind: &&ListKind| self.lists.as_ref().is_some_and(|lists| lists.offers(**kind));
         Some(StaleLists {
             server: self.server.config.name.clone(),
-            lists: ListKind::ALL.into_iter().filter(is_offered).map(ListKind::name).collect(),
-            since: self.stale_since,
-            reason,
+            lists: stale.iter().filter(is_known).map(|kind| kind.name()).collect(),
+            since: stale.iter().map(|kind| self.stale_since[kind.index()]).min()?,
+            reason: reasons.join("; ").into(),
         })
     }
 }
+
+/// How much longer than other lists of its server a list may take before it is not waited for.
+const MAX_LIST_DELAY: Duration = Duration::from_secs(1);
 
 impl State {
     /// The servers that a view shows.

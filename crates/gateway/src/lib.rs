@@ -70,7 +70,7 @@ pub use bowline_server::{
     TokenIdentity, TokenRefusal, TokenVerifier, TokenVerifierFuture,
 };
 pub use catalog::{
-    CatalogCache, CatalogKey, FolderCatalog, NameOwners, Naming, Profile, SavedLists, ServerLists,
+    CatalogCache, CatalogKey, FolderCatalog, ListKind, NameOwners, Naming, Profile, SavedLists, ServerLists,
     StaleLists, TaskOffer,
 };
 pub use fleet::Reload;

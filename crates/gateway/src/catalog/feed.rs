@@ -3,25 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::{Cause, Client, Era, Event, EventReceiver, Json, Peer, Result, Status, StatusWatch, Topic};
+use bowline::{Cause, Client, Era, ErrorKind, Event, Json, Peer, Result, Status, Topic};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until};
 
+use super::list_fetches::{ListFetches, fetch_list};
 use super::{Freshness, KnownLists, ListKind, Profile, ServerLists, TaskOffer};
 use crate::fleet::FleetServer;
 
 /// What a server offers over one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerFeed {
-    /// `None` until the lists were fetched for the first time.
+    /// `None` until lists were fetched for the first time.
     pub(super) lists: Option<Arc<ServerLists>>,
-    pub(super) freshness: Freshness,
+    /// Which of the lists were fetched over this connection. The others are those of an earlier one, or empty.
+    pub(super) fetched: Vec<ListKind>,
+    /// By [`ListKind::index`].
+    pub(super) freshness: [Freshness; 4],
 }
 
 impl ServerFeed {
+    /// Lists that were all fetched over this connection, or none; all of the same freshness.
+    pub(super) fn uniform(lists: Option<Arc<ServerLists>>, freshness: Freshness) -> Self {
+        let fetched = if lists.is_some() { ListKind::ALL.to_vec() } else { Vec::new() };
+        Self { lists, fetched, freshness: ListKind::ALL.map(|_| freshness.clone()) }
+    }
+
     /// Whether the lists are those that the server has now.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.freshness == Freshness::Fresh
+        self.freshness.iter().all(|freshness| *freshness == Freshness::Fresh)
     }
 }
 
@@ -34,161 +44,200 @@ pub(crate) struct FeedTarget {
     pub(crate) lists: watch::Sender<ServerFeed>,
 }
 
+/// Lists that have ended, fetched or failed, and are not published yet.
+#[derive(Default)]
+struct EndedLists {
+    ended: Vec<(ListKind, Result<Vec<Json>>)>,
+    /// When they are published at the latest, though others have not ended.
+    publish_at: Option<Instant>,
+}
+
 impl FeedTarget {
-    /// Publishes lists, which are fresh. Returns the same lists, in the memory that others share.
+    /// Publishes the lists that have ended. Of those in `awaited`, nothing is known since the server is connected.
     ///
-    /// Those that a server offers first are remembered for the next connection. What it offers later
-    /// may belong to this one alone.
-    fn publish(&self, lists: ServerLists) -> Arc<ServerLists> {
-        let earlier = self.lists.borrow().lists.clone();
-        let lists = match earlier {
-            Some(earlier) if *earlier == lists => earlier,
-            Some(_) => Arc::new(lists),
-            None => self.known.remember(&self.server, self.profile, Arc::new(lists)),
-        };
-        let published = Arc::clone(&lists);
-        self.lists.send_replace(ServerFeed { lists: Some(lists), freshness: Freshness::Fresh });
-        published
+    /// What a server offers first is remembered for the next connection. What it offers later may belong to this one
+    /// alone.
+    fn publish(&self, ended: EndedLists, awaited: &[ListKind], peer: &Peer, is_connected: bool) {
+        let mut feed = self.lists.borrow().clone();
+        let mut lists = feed.lists.as_deref().cloned().unwrap_or_else(ServerLists::unfetched);
+        lists.describe(peer);
+        let mut first_fetched = Vec::new();
+        for (kind, list) in ended.ended {
+            let freshness = &mut feed.freshness[kind.index()];
+            match list {
+                Ok(list) => {
+                    lists.set_list(kind, list);
+                    if !feed.fetched.contains(&kind) {
+                        feed.fetched.push(kind);
+                        first_fetched.push(kind);
+                    }
+                    if is_connected {
+                        *freshness = Freshness::Fresh;
+                    }
+                }
+                Err(error) => {
+                    let (server, method) = (&self.server.config.name, kind.method());
+                    tracing::warn!(server, method, %error, "a list of a server could not be fetched");
+                    // Why the server is not connected says more.
+                    if is_connected || !matches!(freshness, Freshness::Stale(_)) {
+                        *freshness = Freshness::Stale(failure_reason(kind, &error));
+                    }
+                }
+            }
+        }
+        for kind in awaited.iter().filter(|_| is_connected) {
+            feed.freshness[kind.index()] = Freshness::Late(*kind);
+        }
+        let mut lists = Arc::new(lists);
+        if first_fetched.iter().any(|kind| lists.offers(*kind)) || first_fetched.len() == ListKind::ALL.len()
+        {
+            let remembered =
+                self.known.remember(&self.server, self.profile, Arc::clone(&lists), &first_fetched);
+            let mut own = ServerLists::clone(&lists);
+            own.has_asked = remembered.has_asked;
+            own.add_unfetched(&remembered);
+            lists = if own == *remembered { remembered } else { Arc::new(own) };
+        }
+        // Whoever has the same lists shares their memory.
+        let earlier = feed.lists.take().filter(|earlier| **earlier == *lists);
+        feed.lists = Some(earlier.unwrap_or(lists));
+        self.lists.send_replace(feed);
     }
 
     /// Publishes that the server is this gateway, or leads back to it. It offers nothing to a host that would reach
     /// it on this way, whatever it offers to others: what is behind it is here already.
     fn set_loop(&self, why: Box<str>) {
-        self.lists.send_replace(ServerFeed { lists: Some(Arc::default()), freshness: Freshness::Stale(why) });
+        self.lists.send_replace(ServerFeed::uniform(Some(Arc::default()), Freshness::Stale(why)));
     }
 
-    fn set_stale(&self, why: Box<str>) {
-        self.lists.send_modify(|feed| feed.freshness = Freshness::Stale(why));
+    fn set_stale(&self, why: &str) {
+        let stale = ListKind::ALL.map(|_| Freshness::Stale(why.into()));
+        self.lists.send_modify(|feed| feed.freshness = stale);
+    }
+
+    /// Publishes why the server is not connected, if anything is known about that.
+    fn set_disconnected(&self, status: &Status) {
+        if let Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) = status {
+            // The detail of a fault may be text of the server.
+            let why = cause.cause.to_string();
+            if cause.cause == Cause::Loop { self.set_loop(why.into()) } else { self.set_stale(&why) }
+        }
     }
 }
 
 /// Keeps the lists of the server of `client` up to date, until the client is closed.
 ///
-/// A list that cannot be fetched to its end does not replace the last one that could.
+/// Each list stands for itself: one that cannot be fetched to its end does not replace the last one that could, and
+/// the others are published without it.
 pub(crate) async fn feed(client: &Client, target: FeedTarget) {
     client.listen_for_list_changes();
     let (mut events, mut status) = (client.events(), client.status());
-    let mut lists = Arc::<ServerLists>::default();
-    let mut outdated = ListKind::ALL.to_vec();
-    let mut retry_delay = MIN_RETRY_DELAY;
+    let mut fetches = ListFetches::new(client.clone());
+    let mut ended = EndedLists::default();
+    // The server that was connected last.
+    let mut latest_peer: Option<Arc<Peer>> = None;
+    // The lists of which nothing is known since the server is connected.
+    let mut awaited = Vec::new();
+    let mut is_connected = false;
+    let mut current = status.current();
+    let mut has_events = true;
     loop {
-        match status.current() {
-            // Boxed, since it is large and rarely runs.
-            Status::Ready(peer) => match Box::pin(fetch(client, &peer, &outdated, &lists)).await {
-                Ok(fetched) => {
-                    lists = target.publish(fetched);
-                    retry_delay = MIN_RETRY_DELAY;
-                    outdated = wait_for_change(&mut events, &mut status).await;
+        match &current {
+            Status::Ready(peer) => {
+                if !is_connected {
+                    // It may be another server that comes back.
+                    is_connected = true;
+                    awaited = ListKind::ALL.to_vec();
+                    fetches.request_all();
                 }
-                Err(error) => {
-                    tracing::warn!(server = client.name(), %error, "the lists of a server could not be fetched");
-                    target.set_stale(NOT_FETCHED.into());
-                    outdated = ListKind::ALL.to_vec();
-                    // A server that recovers is asked again at once.
-                    let _ = timeout(retry_delay, status.changed()).await;
-                    retry_delay = (retry_delay * 2).min(MAX_RETRY_DELAY);
-                }
-            },
-            Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => {
-                // The detail of a fault may be text of the server.
-                let why = cause.cause.to_string().into();
-                if cause.cause == Cause::Loop {
-                    target.set_loop(why);
-                } else {
-                    target.set_stale(why);
-                }
-                if status.changed().await.is_none() {
-                    return;
-                }
+                latest_peer = Some(Arc::clone(peer));
             }
             Status::Closed => return,
-            _ => {
-                if status.changed().await.is_none() {
-                    return;
+            other => {
+                is_connected = false;
+                target.set_disconnected(other);
+            }
+        }
+        // Until the status is another one.
+        loop {
+            let publish_at = ended.publish_at;
+            let published = async {
+                match publish_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
                 }
+            };
+            tokio::select! {
+                biased;
+                (kind, list) = fetches.next(is_connected) => {
+                    awaited.retain(|awaited| *awaited != kind);
+                    let is_offered = latest_peer.as_ref().is_some_and(|peer| kind.is_declared(&peer.capabilities.json));
+                    if is_offered {
+                        ended.publish_at.get_or_insert_with(|| Instant::now() + COLLECT_DELAY);
+                    }
+                    ended.ended.push((kind, list));
+                }
+                event = events.next(), if has_events => match event {
+                    Some(Event::Notification(said)) => fetches.request(match said.topic() {
+                        Topic::ToolsChanged => &[ListKind::Tools][..],
+                        Topic::PromptsChanged => &[ListKind::Prompts],
+                        Topic::ResourcesChanged => &[ListKind::Resources, ListKind::Templates],
+                        _ => &[],
+                    }),
+                    Some(Event::Missed(_)) => fetches.request_all(),
+                    Some(_) => {}
+                    None => has_events = false,
+                },
+                seen = status.changed() => {
+                    let Some(seen) = seen else { return };
+                    current = seen;
+                    break;
+                }
+                () = published => {}
+            }
+            let is_due = ended.publish_at.is_some_and(|at| at <= Instant::now());
+            if !ended.ended.is_empty()
+                && (is_due || fetches.is_idle())
+                && let Some(peer) = &latest_peer
+            {
+                target.publish(std::mem::take(&mut ended), &awaited, peer, is_connected);
             }
         }
     }
 }
 
-/// Waits until lists may have changed, or the connection is another one. Returns which lists.
-async fn wait_for_change(events: &mut EventReceiver<Event>, status: &mut StatusWatch) -> Vec<ListKind> {
-    let mut outdated = Vec::new();
-    loop {
-        // A change of several lists is announced list by list.
-        let settle = async {
-            match &*outdated {
-                [] => std::future::pending().await,
-                _ => sleep(SETTLE_DELAY).await,
-            }
-        };
-        tokio::select! {
-            biased;
-            event = events.next() => match event {
-                Some(Event::Notification(said)) => outdated.extend(match said.topic() {
-                    Topic::ToolsChanged => &[ListKind::Tools][..],
-                    Topic::PromptsChanged => &[ListKind::Prompts],
-                    Topic::ResourcesChanged => &[ListKind::Resources, ListKind::Templates],
-                    _ => &[],
-                }),
-                Some(Event::Missed(_)) => return ListKind::ALL.to_vec(),
-                Some(_) => {}
-                None => return ListKind::ALL.to_vec(),
-            },
-            seen = status.changed() => if !matches!(seen, Some(Status::Ready(_))) {
-                // It may be another server that comes back.
-                return ListKind::ALL.to_vec();
-            },
-            () = settle => return outdated,
-        }
-    }
+/// Why a list of a connected server could not be fetched. The text of the server is left out.
+fn failure_reason(kind: ListKind, error: &bowline::Error) -> Box<str> {
+    let method = kind.method();
+    let reason = match error.kind() {
+        ErrorKind::Server(error) => format!("`{method}` failed: error {}", error.code),
+        ErrorKind::Fault(fault) => format!("`{method}` failed: {}", fault.cause),
+        _ => format!("`{method}` failed"),
+    };
+    reason.into()
 }
 
 impl ServerLists {
     /// Fetches all lists of a server.
     pub async fn fetch(client: &Client) -> Result<Self> {
         let peer = client.ready().await?;
-        fetch(client, &peer, &ListKind::ALL, &Self::default()).await
-    }
-}
-
-/// Fetches some of the lists. The others are as before.
-async fn fetch(
-    client: &Client,
-    peer: &Peer,
-    kinds: &[ListKind],
-    before: &ServerLists,
-) -> Result<ServerLists> {
-    let mut lists = before.clone();
-    lists.server_info = peer.server.as_ref().map(|server| server.json.clone());
-    lists.capabilities = Some(peer.capabilities.json.clone());
-    lists.instructions.clone_from(&peer.instructions);
-    lists.is_stateless = peer.era() == Era::Modern;
-    lists.tasks = Some(TaskOffer::of(peer));
-    for kind in ListKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
-        match kind {
-            ListKind::Tools => lists.tools = jsons(client.list_tools().await?, |item| item.json),
-            ListKind::Prompts => lists.prompts = jsons(client.list_prompts().await?, |item| item.json),
-            ListKind::Resources => lists.resources = jsons(client.list_resources().await?, |item| item.json),
-            ListKind::Templates => {
-                lists.templates = jsons(client.list_resource_templates().await?, |item| item.json);
-            }
+        let mut lists = Self::default();
+        lists.describe(&peer);
+        for kind in ListKind::ALL {
+            lists.set_list(kind, fetch_list(client.clone(), kind).await?);
         }
+        Ok(lists)
     }
-    Ok(lists)
+
+    /// Takes over what the server says of itself.
+    fn describe(&mut self, peer: &Peer) {
+        self.server_info = peer.server.as_ref().map(|server| server.json.clone());
+        self.capabilities = Some(peer.capabilities.json.clone());
+        self.instructions.clone_from(&peer.instructions);
+        self.is_stateless = peer.era() == Era::Modern;
+        self.tasks = Some(TaskOffer::of(peer));
+    }
 }
 
-/// The elements of a list as the server wrote them. They take no more room than they need: collecting
-/// them uses the memory of the larger elements again.
-fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
-    let mut jsons: Vec<Json> = items.into_iter().map(json).collect();
-    jsons.shrink_to_fit();
-    jsons
-}
-
-/// Why the lists of a connected server are stale.
-const NOT_FETCHED: &str = "its lists could not be fetched";
-/// How long changes are collected before lists are fetched.
-const SETTLE_DELAY: Duration = Duration::from_millis(20);
-const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
+/// How long lists are collected before they are published without those that take longer.
+const COLLECT_DELAY: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::cache_writer::CacheWriter;
 use super::exposed_lists::ExposedLists;
-use super::{CatalogCache, CatalogKey, NameOwners, Naming, Profile, ServerLists, Snapshot};
+use super::{CatalogCache, CatalogKey, ListKind, NameOwners, Naming, Profile, ServerLists, Snapshot};
 use crate::fleet::{Fleet, FleetServer, Reload, ServerId, ServerIds};
 use crate::view::HostView;
 
@@ -110,15 +110,19 @@ impl KnownLists {
         })
     }
 
-    /// Remembers what a server offers, and returns the same lists, shared with other sessions if
-    /// they have them.
+    /// Remembers these kinds of lists that a server offers. Those of other kinds stay as they were known. Returns what is
+    /// known then, shared with other sessions if they have the same.
     pub(super) fn remember(
         &self,
         server: &FleetServer,
         profile: Profile,
         lists: Arc<ServerLists>,
+        kinds: &[ListKind],
     ) -> Arc<ServerLists> {
         let of = (server.id, profile);
+        let is_whole = ListKind::ALL.iter().all(|kind| kinds.contains(kind));
+        let lists =
+            if is_whole { lists } else { Arc::new(self.with_known_lists(server, profile, &lists, kinds)) };
         let mut state = self.state.lock();
         if !self.fleet.borrow().contains(server.id) {
             return lists;
@@ -139,6 +143,25 @@ impl KnownLists {
         drop(state);
         self.save(server, profile, &lists);
         lists
+    }
+
+    /// These kinds of `lists`, and the other kinds as they are known.
+    fn with_known_lists(
+        &self,
+        server: &FleetServer,
+        profile: Profile,
+        lists: &ServerLists,
+        kinds: &[ListKind],
+    ) -> ServerLists {
+        let mut merged = lists.clone();
+        for kind in ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)) {
+            merged.set_list(kind, Vec::new());
+        }
+        merged.unfetched = ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)).collect();
+        if let Some(known) = self.get(server, profile) {
+            merged.add_unfetched(&known);
+        }
+        merged
     }
 
     /// Remembers that a server has asked a host of this kind something.
@@ -246,7 +269,6 @@ mod tests {
     use bowline::Json;
     use bowline_config::TransportSettings as _;
 
-    use super::super::ListKind;
     use super::*;
 
     fn server(name: &str, url: &str) -> Server {
@@ -263,7 +285,7 @@ mod tests {
         let before = known.fleet();
         let lists = Arc::new(ServerLists { instructions: Some("i".into()), ..ServerLists::default() });
         for server in before.iter() {
-            known.remember(server, profile, Arc::clone(&lists));
+            known.remember(server, profile, Arc::clone(&lists), &ListKind::ALL);
             known.remember_question(server, profile);
         }
         let (reload, lost) =
@@ -275,7 +297,7 @@ mod tests {
         assert_eq!(offered("two"), None);
         // News of a connection that ends is not remembered.
         let old = before.find("two").unwrap();
-        known.remember(old, profile, Arc::clone(&lists));
+        known.remember(old, profile, Arc::clone(&lists), &ListKind::ALL);
         known.remember_question(old, profile);
         assert_eq!(known.get(old, profile), None);
         assert!(known.reload(Vec::new()).0.unchanged == 0);

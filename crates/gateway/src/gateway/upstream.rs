@@ -152,7 +152,7 @@ impl Upstreams {
             had_view: was_admitted || !gateway.views.current().is_missing(&identity.view),
             gateway: Arc::clone(gateway),
             member: MemberId(NEXT_MEMBER.fetch_add(1, Ordering::Relaxed)),
-            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile())),
+            catalog: Arc::new(Catalog::new(&gateway.known, identity.profile(), gateway.list_wait)),
             identity: Arc::new(identity),
             current: Mutex::default(),
             subscriptions: Subscriptions::default(),
@@ -433,10 +433,12 @@ impl Upstreams {
             following.await;
         });
         match lists {
-            Some(_) if config.idle_stop.is_some() => self.catalog.set_dormant(server.id),
+            Some(lists) if config.idle_stop.is_some() && lists.is_complete() => {
+                self.catalog.set_dormant(server.id)
+            }
             // The host has lists from before. Its first call to the server does not wait for this.
-            Some(_) => self.connect_in_turn(Arc::clone(&upstream)),
-            None => drop(upstream.begin_connecting()),
+            Some(lists) if lists.is_complete() => self.connect_in_turn(Arc::clone(&upstream)),
+            _ => drop(upstream.begin_connecting()),
         }
         upstream
     }

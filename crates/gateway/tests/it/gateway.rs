@@ -3,6 +3,7 @@
 mod asking;
 mod calls;
 mod catalog;
+mod failing_lists;
 mod http_host;
 mod kill_steps;
 mod lost_sessions;

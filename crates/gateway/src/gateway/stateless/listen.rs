@@ -20,7 +20,7 @@ use super::super::shared_upstreams::UpstreamLease;
 use super::super::subscriptions::ResourceWatch;
 use super::super::tasks::StatelessTask;
 use super::StatelessHosts;
-use crate::catalog::Snapshot;
+use crate::catalog::{ListKind, Snapshot};
 
 /// How many changes of resources may wait for the host to read. Servers are read on meanwhile, and a
 /// resource whose changes were missed counts as changed.
@@ -40,7 +40,8 @@ pub(super) async fn serve(hosts: &StatelessHosts, lease: &UpstreamLease, request
     };
     let (sender, mut updates) = mpsc::channel(MAX_QUEUED_CHANGES);
     if !granted.resource_uris.is_empty() {
-        lease.catalog().wait_until_known(hosts.gateway.list_wait).await;
+        let resources = [ListKind::Resources, ListKind::Templates];
+        lease.catalog().wait_until_listed(&resources, hosts.gateway.list_wait).await;
     }
     let seen = lease.catalog().snapshot();
     let wanted = std::mem::take(&mut granted.resource_uris);

@@ -47,10 +47,9 @@ impl KilledGateway {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
         let settings = HttpSettings::new().with_session_store(Arc::new(store.clone()));
         let gateway = Gateway::builder([at("one", server)]).build();
-        let starting =
+        let listening =
             runtime.spawn(async move { serve_with_settings(&gateway, TEST_TIMEOUT, settings).await });
-        let served = starting.await.expect("it listens");
-        Self { runtime: Some(runtime), served, store }
+        Self { served: listening.await.expect("it listens"), runtime: Some(runtime), store }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
