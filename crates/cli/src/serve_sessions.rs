@@ -1,5 +1,6 @@
 //! Where `bowline serve` keeps the sessions of its hosts, so that they outlive a restart.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::auth::store::StoreError;
-use bowline_gateway::{SessionFiles, SessionStore};
+use bowline_gateway::{
+    RecordCheck, SessionFiles, SessionIdKey, SessionStore, SessionStoreFuture, StoredSession,
+};
 use tokio::time::timeout;
 
+use crate::print::Printer;
 use crate::settings::Settings;
 
 /// How long the folder may take to open before hosts are accepted.
@@ -31,7 +35,7 @@ pub(crate) async fn open(settings: &Settings) -> Option<Arc<dyn SessionStore>> {
                     format!("the stored sessions of hosts cannot be used and were set aside: {damage}");
                 settings.printer.note(&note);
             }
-            return Some(Arc::new(files));
+            return Some(Arc::new(NotedSessions { files, printer: settings.printer.clone() }));
         }
         Ok(Ok(Opened { files: Err(error), .. })) => error.to_string(),
         Ok(Err(error)) => error.to_string(),
@@ -39,6 +43,59 @@ pub(crate) async fn open(settings: &Settings) -> Option<Arc<dyn SessionStore>> {
     };
     settings.printer.note(&format!("the sessions of hosts will not outlive a restart: {reason}"));
     None
+}
+
+/// The files of sessions. A note says that they cannot be written.
+struct NotedSessions {
+    files: SessionFiles,
+    printer: Printer,
+}
+
+impl SessionStore for NotedSessions {
+    fn id_key(&self) -> SessionIdKey {
+        self.files.id_key()
+    }
+
+    fn save(&self, session: &str, record: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
+        self.files.save(session, record, lifetime)
+    }
+
+    fn append(&self, session: &str, entry: Vec<u8>, lifetime: Duration) -> SessionStoreFuture<()> {
+        self.files.append(session, entry, lifetime)
+    }
+
+    fn touch(&self, session: &str, lifetime: Duration) {
+        self.files.touch(session, lifetime);
+    }
+
+    fn remove(&self, session: &str) -> SessionStoreFuture<()> {
+        self.files.remove(session)
+    }
+
+    fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+        self.files.load(session, accepts)
+    }
+
+    fn flush(&self) -> SessionStoreFuture<()> {
+        self.files.flush()
+    }
+
+    fn report_failure(&self, cause: &str) {
+        self.printer.note(&format!(
+            "sessions and calls of hosts cannot be recorded: {cause} (a restart would cost hosts the responses that \
+             are open)"
+        ));
+    }
+
+    fn release(&self) {
+        self.files.release();
+    }
+}
+
+impl fmt::Debug for NotedSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.fmt(f)
+    }
 }
 
 struct Opened {

@@ -19,11 +19,11 @@ pub(crate) fn given_up(turn: Turn) -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Some(Json::parse(data).expect("it is JSON")) }
 }
 
-/// The error for a request whose response was too large to be recorded, and was not read to its end before the
-/// process ended.
+/// The error for a request whose response was too large to be kept, and was not read to its end before the connection
+/// broke or the process ended.
 pub(crate) fn response_lost() -> RpcError {
-    let message = "bowline: bowline was restarted before the response was read, which was too large to be recorded (the \
-                   server may have executed the request)";
+    let message = "bowline: the response was not read to its end, and was too large to be kept (the server may have \
+                   executed the request)";
     let data = r#"{"bowline":{"cause":"too_large","execution":"unknown"}}"#;
     let data = Some(Json::parse(data).expect("it is JSON"));
     RpcError { code: UNREACHABLE, message: message.to_owned(), data }

@@ -49,6 +49,10 @@ pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
     /// Completes when everything is stored that was requested before.
     fn flush(&self) -> SessionStoreFuture<()>;
 
+    /// Is told that sessions, or calls, are not recorded, and why: at once for each cause, and then at most once a
+    /// minute while it lasts.
+    fn report_failure(&self, _cause: &str) {}
+
     /// Lets other processes go on with the sessions, because this one ends.
     fn release(&self) {}
 }

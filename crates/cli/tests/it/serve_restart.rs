@@ -263,6 +263,32 @@ async fn a_damaged_store_of_sessions_is_set_aside() {
     assert_eq!(std::fs::read(aside).expect("it is kept"), b"no key");
 }
 
+/// Sessions that cannot be recorded are noted, and calls are served all the same.
+#[cfg(unix)]
+#[tokio::test]
+async fn sessions_that_cannot_be_recorded_are_noted() {
+    let context = Context::new();
+    let one = testkit::server().legacy().tool("counter").run().await;
+    context.user_config(&http_entry("one", &one));
+    let (mut gateway, url) = start(&context).await;
+    let mut host = RawHost::new(&url);
+    host.initialize().await;
+    assert_eq!(text(&host.call(1, "counter", json!({})).await), "1");
+    let folder = context.path("home/.local/state/bowline/sessions");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+    std::fs::write(&folder, "").expect("a file in its place");
+    assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
+    let cause = "Not a directory (os error 20)";
+    let note = format!(
+        "sessions and calls of hosts cannot be recorded: {}: {cause} (a restart would cost hosts the responses that are \
+         open)",
+        folder.display()
+    );
+    assert_eq!(gateway.note().await, note);
+    assert_eq!(text(&host.call(3, "counter", json!({})).await), "3");
+    assert_eq!(gateway.terminate().await.code(), Some(0));
+}
+
 /// A limit of the size of files costs what is recorded, not the process.
 #[cfg(unix)]
 #[tokio::test]

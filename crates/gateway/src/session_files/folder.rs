@@ -97,14 +97,14 @@ impl SessionFolder {
             file.seek(SeekFrom::Start(END_OFFSET))?;
             file.write_all(&format::end_of(lifetime).to_le_bytes())
         });
-        ignore_missing(touched).map_err(|error| failure(&path, &error))
+        ignore_missing(touched).map_err(|error| failure(&self.folder, &error))
     }
 
     /// Removes a session.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), StoreError> {
         self.open.remove(name);
         let path = self.path(name);
-        ignore_missing(fs::remove_file(&path)).map_err(|error| failure(&path, &error))
+        ignore_missing(fs::remove_file(&path)).map_err(|error| failure(&self.folder, &error))
     }
 
     /// Loads a session that no other process serves, if its record is accepted. From here on this one
@@ -115,7 +115,7 @@ impl SessionFolder {
         accepts: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<StoredSession>, StoreError> {
         let path = self.path(name);
-        let failed = |error: io::Error| failure(&path, &error);
+        let failed = |error: io::Error| failure(&self.folder, &error);
         if !path.exists() {
             return Ok(None);
         }
@@ -186,12 +186,12 @@ impl SessionFolder {
         let open = match opened {
             Ok(Some(open)) => open,
             Ok(None) => return Ok(None),
-            Err(error) => return Err(failure(&self.path(name), &error)),
+            Err(error) => return Err(failure(&self.folder, &error)),
         };
         if let Err(error) = open.file.write_all(&bytes) {
             // What follows half a frame could not be read.
             let _ = open.file.set_len(open.length);
-            return Err(failure(&self.path(name), &error));
+            return Err(failure(&self.folder, &error));
         }
         open.length += bytes.len() as u64;
         if open.length > MAX_FILE_LENGTH && self.owner.is_exclusive() {
@@ -230,7 +230,7 @@ impl SessionFolder {
     /// that is larger.
     fn compact(&mut self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name);
-        let bytes = read_file(&path).map_err(|error| failure(&path, &error))?.unwrap_or_default();
+        let bytes = read_file(&path).map_err(|error| failure(&self.folder, &error))?.unwrap_or_default();
         let Some(mut content) = format::read(&bytes, &self.key, name) else { return Ok(()) };
         let record = content.record.take().unwrap_or_default();
         let mut room = MAX_FILE_LENGTH / 2;
@@ -257,7 +257,7 @@ impl SessionFolder {
         }
         self.open.remove(name);
         let path = self.path(name);
-        private::replace_file(&path, &bytes).map_err(|error| failure(&path, &error))
+        private::replace_file(&path, &bytes).map_err(|error| failure(&self.folder, &error))
     }
 
     /// Creates again what somebody has removed while it was in use.
@@ -324,6 +324,7 @@ fn ignore_missing(outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn failure(path: &Path, error: &io::Error) -> StoreError {
-    StoreError::Unavailable(format!("{}: {error}", path.display()))
+/// The names of files mean nothing to a person, and a full disk has to be one cause for all of them.
+fn failure(folder: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {error}", folder.display()))
 }

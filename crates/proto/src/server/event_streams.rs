@@ -15,6 +15,7 @@ mod event_id;
 mod log;
 mod restore;
 mod stream;
+mod trimmed;
 mod types;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +24,7 @@ pub use event_id::EventId;
 pub use restore::RestoredStream;
 use stream::{CurrentReader, EventStream, PostStream};
 pub use stream::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
+use trimmed::TrimmedResponses;
 pub use types::{
     Event, EventKind, FirstEvents, LogLimits, NextEvent, PostFormat, PushOutcome, Readability, Reader,
     RequestEnd, ResumeError, StreamId,
@@ -41,6 +43,8 @@ pub struct EventStreams<W> {
     /// The stream of each event in the log, oldest first.
     log: VecDeque<StreamId>,
     logged_bytes: usize,
+    /// Responses that were dropped from the log.
+    trimmed: TrimmedResponses,
     limits: LogLimits,
     is_closed: bool,
     wakeups: Vec<W>,
@@ -57,6 +61,7 @@ impl<W> EventStreams<W> {
             next_reader: 0,
             log: VecDeque::new(),
             logged_bytes: 0,
+            trimmed: TrimmedResponses::default(),
             limits,
             is_closed: false,
             wakeups: Vec::new(),

@@ -8,12 +8,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_proto::server::event_streams::{EventId, NextEvent, Reader};
+use bowline_proto::server::requests::Turn;
+use bowline_proto::wire::{Id, outgoing};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::end_session::EndSession;
 use super::session::{Exchange, HttpSession, SessionKind};
+use crate::given_up::given_up;
 
 /// The body of an event stream.
 #[derive(Debug)]
@@ -100,6 +103,13 @@ impl EventBody {
         self
     }
 
+    /// Answers these requests with an error if they are open when the listener stops.
+    pub(crate) fn answer_at_stop(self, requests: &[Id]) -> Self {
+        let StreamReader { session, reader, .. } = &self.reader;
+        session.unanswered().add(reader.stream(), requests);
+        self
+    }
+
     /// Begins with an event that has an id and no message, from which the host can resume before
     /// anything was said. Hosts before 2025-11-25 take such an event for a broken message.
     // HL-09
@@ -125,9 +135,23 @@ impl EventBody {
                 return Poll::Ready(None);
             }
             let StreamReader { session, reader, .. } = &self.reader;
-            match session.with_streams(|streams| streams.next(*reader, || cx.waker().clone())) {
+            let (is_attached, next) = session.with_streams(|streams| {
+                let is_attached = streams.is_attached(*reader);
+                (is_attached, streams.next(*reader, || cx.waker().clone()))
+            });
+            match next {
                 NextEvent::Event { id, data } => self.push_event(id, data),
-                NextEvent::End => return Poll::Ready(None),
+                NextEvent::End => {
+                    let unanswered = if is_attached && session.is_given_up() {
+                        session.unanswered().take(reader.stream())
+                    } else {
+                        Vec::new()
+                    };
+                    if unanswered.is_empty() {
+                        return Poll::Ready(None);
+                    }
+                    self.push_errors(&unanswered);
+                }
                 NextEvent::Wait if self.keep_alive.as_mut().poll(cx).is_ready() => {
                     self.chunks.push_back(Bytes::from_static(b": \n\n"));
                 }
@@ -136,8 +160,20 @@ impl EventBody {
         }
     }
 
+    /// Answers requests with an error, without ids of events: what the next process says about the requests comes
+    /// after the events before.
+    fn push_errors(&mut self, unanswered: &[Id]) {
+        for request in unanswered {
+            let error = outgoing::response(request, Err(&given_up(Turn::Running))).body();
+            let head = Bytes::from_static(b"event: message\ndata: ");
+            self.chunks.extend([head, error, Bytes::from_static(b"\n\n")]);
+        }
+    }
+
     fn push_event(&mut self, id: EventId, data: Bytes) {
-        let head = match self.reader.session.kind() {
+        let session = &self.reader.session;
+        session.unanswered().note_event(id.stream, &data);
+        let head = match session.kind() {
             SessionKind::Streamable | SessionKind::Sse => format!("id: {id}\nevent: message\ndata: "),
             // Nothing can be resumed there.
             SessionKind::Stateless => "event: message\ndata: ".to_owned(),

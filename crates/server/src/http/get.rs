@@ -10,6 +10,7 @@ use http::header::ACCEPT;
 use super::event_body::{EventBody, StreamReader};
 use super::refusal::Refusal;
 use super::reply::{self, Reply};
+use super::resume::resume_stream;
 use super::session::HttpSession;
 use super::site::{Site, text_of};
 use crate::audience::Audience;
@@ -34,7 +35,7 @@ pub(crate) async fn serve_get(
         return Ok(reply::events(open_body(site, audience, session, reader).begin_with_id()));
     };
     let last = EventId::parse(text_of(last)).ok_or(ResumeError::UnknownEvent)?;
-    let reader = session.with_streams(|streams| streams.resume(last))?;
+    let reader = resume_stream(site, &session, last).await?;
     Ok(reply::events(open_body(site, audience, session, reader)))
 }
 

@@ -8,10 +8,12 @@ use std::time::Duration;
 use bowline_proto::server::event_streams::StreamId;
 use bowline_proto::server::session_journal::{JournalEntry, SessionRecord};
 use bowline_proto::wire::{Json, method};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use tokio::time::{Instant, timeout};
 
+use super::failure_reports::FailureReports;
 use super::session_id::SessionId;
 use crate::audience::Audience;
 use crate::session_store::{SessionStore, SessionStoreFuture, StoredSession};
@@ -23,8 +25,8 @@ pub(crate) struct Journal {
     lifetime: Duration,
     /// Until when the store is not waited for.
     suspended_until: Arc<Mutex<Option<Instant>>>,
-    /// When a failure of the store was last written to the log.
-    reported_at: Arc<Mutex<Option<Instant>>>,
+    /// Which failures of the store were reported lately.
+    reports: Arc<Mutex<FailureReports>>,
 }
 
 /// Records one session.
@@ -45,7 +47,7 @@ struct State {
     appended: Extent,
     /// Whether the session is over.
     is_removed: bool,
-    /// The requests without a response, by stream, and what had been appended before them.
+    /// The POSTs with requests that have no response, by stream, and what had been appended before them.
     open: BTreeMap<StreamId, (Vec<u8>, Extent)>,
 }
 
@@ -61,17 +63,17 @@ const MAX_ENTRY_AGE: Extent = Extent { entries: 256, bytes: 1024 * 1024 };
 /// How long nothing is recorded after the store did not answer in time: calls must not wait for it one
 /// after the other.
 const SUSPENSION: Duration = Duration::from_secs(30);
-/// How long nothing more is said about a store that fails: a full disk fails every call.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a request waits until it is recorded. A store that hangs must not stop everything.
 const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a session may take to load. One that is not loaded is lost to its host, so this is longer.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The cause that is reported for a store that hangs.
+const NO_ANSWER: &str = "the store of sessions does not answer";
 
 impl Journal {
     /// Records sessions in `store`, and forgets each after `lifetime` without a sign of it.
     pub(crate) fn new(store: Arc<dyn SessionStore>, lifetime: Duration) -> Self {
-        Self { store, lifetime, suspended_until: Arc::default(), reported_at: Arc::default() }
+        Self { store, lifetime, suspended_until: Arc::default(), reports: Arc::default() }
     }
 
     fn is_suspended(&self) -> bool {
@@ -79,7 +81,7 @@ impl Journal {
     }
 
     fn suspend(&self) {
-        tracing::warn!("the store of sessions does not answer; calls are not recorded for a while");
+        self.report(NO_ANSWER);
         *self.suspended_until.lock() = Some(Instant::now() + SUSPENSION);
     }
 
@@ -102,15 +104,13 @@ impl Journal {
     }
 
     /// Says that sessions are not recorded, now and then.
-    fn report(&self, error: &str) {
-        let now = Instant::now();
-        let mut reported_at = self.reported_at.lock();
-        if reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL) {
-            *reported_at = Some(now);
+    fn report(&self, cause: &str) {
+        if self.reports.lock().note(cause, Instant::now()) {
             tracing::warn!(
-                error,
+                error = cause,
                 "sessions of hosts, and calls, are not recorded: they will not outlive a crash"
             );
+            self.store.report_failure(cause);
         }
     }
 
@@ -149,6 +149,29 @@ impl Journal {
         let entries = journal.iter().filter_map(|entry| JournalEntry::decode(entry)).collect();
         let audience = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
         Some((self.session(id, audience, Some(record.clone())), record, entries))
+    }
+
+    /// Loads the responses that the journal of a session has for a stream, which this process serves.
+    async fn load_responses(&self, name: &str, stream: StreamId) -> Vec<Bytes> {
+        if self.is_suspended() {
+            return Vec::new();
+        }
+        let journal = match timeout(LOAD_TIMEOUT, self.store.load(name, Box::new(|_| true))).await {
+            Ok(Ok(stored)) => stored.unwrap_or_default().journal,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the responses of a session could not be loaded");
+                return Vec::new();
+            }
+            Err(_) => {
+                self.suspend();
+                return Vec::new();
+            }
+        };
+        let responses = journal.iter().filter_map(|entry| match JournalEntry::decode(entry)? {
+            JournalEntry::Response { stream: other, data } if other == stream => Some(data),
+            _ => None,
+        });
+        responses.collect()
     }
 
     /// Waits until everything is stored that was recorded so far.
@@ -255,12 +278,27 @@ impl SessionJournal {
     fn save_and_append(&self, entry: &JournalEntry) -> Option<SessionStoreFuture<()>> {
         let Journal { store, lifetime, .. } = &self.journal;
         let state = self.state.lock();
-        drop(self.save(&state)?);
+        let saved = self.save(&state)?;
         for (open, _) in state.open.values() {
             drop(store.append(&self.name, open.clone(), *lifetime));
         }
         // An open request is among those above. That it is stored twice does not matter.
-        Some(store.append(&self.name, entry.encode(), *lifetime))
+        let appended = store.append(&self.name, entry.encode(), *lifetime);
+        // Why there is no place for the entry is known from the record.
+        Some(Box::pin(async {
+            let (saved, appended) = tokio::join!(saved, appended);
+            saved.and(appended)
+        }))
+    }
+
+    /// Loads the responses that the journal has for a stream.
+    pub(crate) async fn load_responses(&self, stream: StreamId) -> Vec<Bytes> {
+        self.journal.load_responses(&self.name, stream).await
+    }
+
+    /// Takes note that all requests of a POST have ended, so that it need not be appended again.
+    pub(crate) fn close_post(&self, stream: StreamId) {
+        self.state.lock().open.remove(&stream);
     }
 
     /// Records an entry after all earlier ones, without waiting for it to be stored.
@@ -278,12 +316,8 @@ impl SessionJournal {
         state.appended.entries += 1;
         state.appended.bytes += encoded.len() as u64;
         let now = state.appended;
-        match entry {
-            JournalEntry::Open { stream, .. } => drop(state.open.insert(*stream, (encoded.clone(), now))),
-            // A recorded POST has one request.
-            JournalEntry::Response { stream, .. } | JournalEntry::Closed { stream } => {
-                state.open.remove(stream);
-            }
+        if let JournalEntry::Open { stream, .. } = entry {
+            state.open.insert(*stream, (encoded.clone(), now));
         }
         for (open, appended) in state.open.values_mut() {
             if now.is_far_from(*appended) {

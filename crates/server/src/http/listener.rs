@@ -137,7 +137,8 @@ impl HttpListener {
     }
 
     /// Accepts no more sessions, waits at most `drain_timeout` until all requests of hosts have
-    /// their responses, then ends all sessions and closes everything.
+    /// their responses, then ends all sessions and closes everything. A request that has no response by then is
+    /// answered with an error, unless it came from a process that relays a pipe and sends it again.
     ///
     /// Dropping the future closes everything at once.
     pub async fn shut_down(mut self, drain_timeout: Duration) {
@@ -160,7 +161,12 @@ impl HttpListener {
             journal.flush().await;
         }
         self.closing.cancel();
-        self.site.sessions.end_all();
+        if self.site.settings().relays_pipes {
+            // The processes that relay pipes send again what is harmless, to the next process.
+            self.site.sessions.end_all();
+        } else {
+            self.site.sessions.give_up_all();
+        }
         self.connections.close();
         if timeout(FLUSH_TIMEOUT, self.connections.wait()).await.is_err() {
             tracing::debug!("hosts did not read all that was said");

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::event_body::{EventBody, StreamReader};
+use super::post_record::PostRecord;
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::{BodyMemory, read_body};
@@ -156,10 +157,10 @@ async fn serve_messages(session: Arc<HttpSession>, post: Post) -> Reply {
     let format = if accepted.event_stream { PostFormat::Any } else { PostFormat::JsonOnly };
     let reader = session.with_streams(|streams| streams.open_post(ids.len(), format));
     let reader = StreamReader::new(Arc::clone(&session), reader);
+    let stream = reader.reader().stream();
+    let record = session.journal().map(|_| Arc::new(PostRecord::new(stream, body, ids.len())));
     let ticket = |message: &ParseResult| {
-        let stream = reader.reader().stream();
-        let body = session.journal().map(|_| body.clone());
-        expects_response(message).then(|| PostTicket::new(Arc::clone(&session), stream, body))
+        expects_response(message).then(|| PostTicket::new(Arc::clone(&session), stream, record.clone()))
     };
     let messages = messages.into_iter().map(|message| (ticket(&message), message));
     let messages = messages.map(|(post, message)| InboundMessage::new(message, post)).collect();
@@ -172,7 +173,7 @@ async fn serve_messages(session: Arc<HttpSession>, post: Post) -> Reply {
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, keep_alive_interval, Some(token));
-            reply::events(body.begin_with_id())
+            reply::events(body.begin_with_id().answer_at_stop(&ids))
         }
     }
 }

@@ -7,6 +7,7 @@ use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{EventStreams, StreamId};
 use bowline_proto::server::session_journal::{RecordedPost, SessionRecord, recorded_posts};
 
+use super::post_record::PostRecord;
 use super::refusal::Refusal;
 use super::session::{HttpSession, SessionKind};
 use super::session_id::SessionId;
@@ -55,8 +56,10 @@ pub(crate) async fn find_or_restore(
         inbox.push(InboundMessage::new(message, Some(post)));
     }
     for RecordedPost { stream, open } in posts {
+        let requests = stream.unanswered + stream.responses.len();
+        let record = Arc::new(PostRecord::of_earlier_process(stream.stream, requests));
         for message in open {
-            let post = PostTicket::repeated(Arc::clone(&session), stream.stream);
+            let post = PostTicket::repeated(Arc::clone(&session), stream.stream, Arc::clone(&record));
             inbox.push(InboundMessage::new(message, Some(post)));
         }
     }

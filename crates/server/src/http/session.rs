@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -24,6 +24,8 @@ use super::session_id::SessionId;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
+use super::stateless_sessions::StatelessPlace;
+use super::unanswered::UnansweredRequests;
 use crate::admission::HostAdmission;
 use crate::audience::Audience;
 
@@ -49,6 +51,12 @@ pub(crate) struct HttpSession {
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
     body_budget: Arc<Semaphore>,
+    /// Whether the requests that are open are answered with an error, because the listener stops.
+    is_given_up: AtomicBool,
+    /// Those of them that are on event streams.
+    unanswered: UnansweredRequests,
+    /// The place of a stateless session among those that are open.
+    place: Option<StatelessPlace>,
     /// Counts this session as open.
     _open: OpenSession,
 }
@@ -122,6 +130,9 @@ impl HttpSession {
             sessions,
             stall_timeout: settings.stall_timeout,
             body_budget: session_body_budget(settings),
+            is_given_up: AtomicBool::new(false),
+            unanswered: UnansweredRequests::default(),
+            place: None,
             _open: open,
         }
     }
@@ -129,6 +140,12 @@ impl HttpSession {
     /// Decides which of its requests are served.
     pub(crate) fn with_admission(mut self, admission: Arc<HostAdmission>) -> Self {
         self.admission = Some(admission);
+        self
+    }
+
+    /// Holds the place of a stateless session.
+    pub(crate) fn with_place(mut self, place: StatelessPlace) -> Self {
+        self.place = Some(place);
         self
     }
 
@@ -305,6 +322,24 @@ impl HttpSession {
             sessions.remove(self.id());
         }
         self.with_streams(EventStreams::close);
+    }
+
+    /// Ends the session in this process because the listener stops: the requests that are open are answered with an
+    /// error.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+        // The lock of the streams orders this before whoever reads their end.
+        self.end();
+    }
+
+    /// Whether the requests that were open at the end of the session are answered with an error.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// The requests on event streams whose responses nobody has read yet.
+    pub(crate) fn unanswered(&self) -> &UnansweredRequests {
+        &self.unanswered
     }
 
     /// Resolves when open streams have been read to their end.

@@ -17,6 +17,7 @@ use super::session::{HttpSession, SessionIdentity, SessionKind};
 use super::session_id::{SessionId, SessionIdKey};
 use super::settings::HttpSettings;
 use super::source::{HttpSource, MAX_QUEUED_POSTS};
+use super::stateless_sessions::StatelessSessions;
 use crate::admission::Admission;
 use crate::audience::Audience;
 use crate::limits::{listener_full, session_refused};
@@ -24,6 +25,8 @@ use crate::limits::{listener_full, session_refused};
 /// The sessions of a listener.
 pub(crate) struct Sessions {
     table: Mutex<SessionTable>,
+    /// The sessions of one request each.
+    stateless: StatelessSessions,
     open: OpenSessions,
     admission: Admission,
     id_key: SessionIdKey,
@@ -42,7 +45,8 @@ impl Sessions {
         // What is not recorded ends with the process.
         let id_key =
             settings.session_store.as_ref().map_or_else(SessionIdKey::random, |store| store.id_key());
-        Self { table: Mutex::default(), open: OpenSessions::default(), admission, id_key }
+        let stateless = StatelessSessions::default();
+        Self { table: Mutex::default(), stateless, open: OpenSessions::default(), admission, id_key }
     }
 
     /// Returns the id in a message of a host. A forged one is refused as an unknown one is, before any
@@ -112,7 +116,10 @@ impl Sessions {
         // It has no further messages.
         let (sender, _) = mpsc::channel(1);
         let identity = SessionIdentity { id: SessionId::none(), kind: SessionKind::Stateless, audience };
-        Arc::new(HttpSession::new(identity, settings, sender, Weak::new(), None, self.open.count()))
+        let open = self.open.count();
+        self.stateless.add(|place| {
+            HttpSession::new(identity, settings, sender, Weak::new(), None, open).with_place(place)
+        })
     }
 
     /// The number of sessions that are being served.
@@ -158,6 +165,13 @@ impl Sessions {
     pub(crate) fn end_all(&self) {
         for session in self.matching(|_| true) {
             session.end();
+        }
+    }
+
+    /// Ends all sessions in this process, and answers the requests that are open with an error.
+    pub(crate) fn give_up_all(&self) {
+        for session in self.matching(|_| true).into_iter().chain(self.stateless.open()) {
+            session.give_up();
         }
     }
 

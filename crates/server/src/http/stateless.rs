@@ -88,7 +88,7 @@ pub(crate) async fn serve_stateless(
         FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, keep_alive_interval, Some(token));
-            reply::events(body.end_session_with(end).end_at(expiry))
+            reply::events(body.end_session_with(end).end_at(expiry).answer_at_stop(&[id]))
         }
     })
 }

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_proto::server::event_streams::{Readability, RequestEnd, StreamId};
-use bowline_proto::server::session_journal::{JournalEntry, without_params};
+use bowline_proto::server::session_journal::JournalEntry;
 use bowline_proto::wire::{Message, outgoing, parse_one};
 use bytes::Bytes;
 use tokio::time::interval;
 
 use super::journal::SessionJournal;
+use super::post_record::PostRecord;
 use super::session::HttpSession;
 use crate::given_up::response_lost;
 
-/// Largest POST that is recorded with its params. Of a larger one only the ids and methods are.
-const MAX_RECORDED_BODY: usize = 1024 * 1024;
 /// Largest response that is recorded. In place of a larger one an error is. A store keeps 8 MiB of a session.
 const MAX_RECORDED_RESPONSE: usize = 6 * 1024 * 1024;
 /// How long the host may take to come back for a response.
@@ -29,12 +28,12 @@ const READER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct PostTicket {
     session: Arc<HttpSession>,
     stream: StreamId,
-    /// The body of the POST, if it may be recorded.
-    body: Option<Bytes>,
+    /// What is recorded of the POST, if its session is.
+    record: Option<Arc<PostRecord>>,
     /// Whether another process has accepted the request, and did not answer it.
     is_repeated: bool,
-    /// Whether the request is in the journal of its session.
-    is_recorded: AtomicBool,
+    /// Whether the record of the POST knows that the request has ended.
+    has_ended: AtomicBool,
     is_answered: AtomicBool,
     canceled: CancelFlag,
 }
@@ -44,22 +43,22 @@ pub(crate) struct PostTicket {
 pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 impl PostTicket {
-    pub(crate) fn new(session: Arc<HttpSession>, stream: StreamId, body: Option<Bytes>) -> Self {
+    pub(crate) fn new(session: Arc<HttpSession>, stream: StreamId, record: Option<Arc<PostRecord>>) -> Self {
         Self {
             session,
             stream,
-            body,
+            record,
             is_repeated: false,
-            is_recorded: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             is_answered: AtomicBool::new(false),
             canceled: CancelFlag::default(),
         }
     }
 
     /// The place of a request that is in the journal of its session.
-    pub(crate) fn repeated(session: Arc<HttpSession>, stream: StreamId) -> Self {
-        let mut ticket = Self::new(session, stream, None);
-        (ticket.is_repeated, ticket.is_recorded) = (true, AtomicBool::new(true));
+    pub(crate) fn repeated(session: Arc<HttpSession>, stream: StreamId, record: Arc<PostRecord>) -> Self {
+        let mut ticket = Self::new(session, stream, Some(record));
+        ticket.is_repeated = true;
         ticket
     }
 
@@ -75,48 +74,46 @@ impl PostTicket {
 
     /// Records the request, if its session is recorded and the host can come back for its response.
     pub(crate) async fn record(&self) {
-        let (Some(journal), Some(body)) = (self.session.journal(), &self.body) else { return };
-        if self.is_recorded.load(Ordering::Relaxed) || !self.session.can_resume(self.stream) {
-            return;
-        }
-        if body.trim_ascii_start().starts_with(b"[") {
-            // The entries of a recorded POST are those of one request. Only hosts of 2025-03-26 send batches.
-            return;
-        }
-        let body = if body.len() > MAX_RECORDED_BODY { without_params(body) } else { body.clone() };
-        if body.len() > MAX_RECORDED_BODY {
-            // So many requests in one POST are those of no host that means well.
-            return;
-        }
-        let entry = JournalEntry::Open { stream: self.stream, body };
-        if journal.append(&entry).await {
-            self.is_recorded.store(true, Ordering::Relaxed);
-            // The host gets an event id only for what is recorded. An older host gets its first one with the
-            // first message before the response, such as progress.
-            if self.session.accepts_empty_event() {
-                self.session.begin_stream(self.stream);
-            }
-        } else {
-            // The call is served all the same: its host gets a response unless this process ends too, and
-            // with a full disk nothing could be called any more.
-            tracing::debug!("a call was not recorded before it is executed");
+        if let (Some(journal), Some(record)) = (self.session.journal(), &self.record) {
+            record.store(&self.session, journal).await;
         }
     }
 
     /// Records the response, which is about to be sent.
     pub(crate) fn record_response(&self, data: &Bytes) {
-        let Some(journal) = self.recorded_in() else { return };
+        self.end_in_record();
+        let Some((journal, record)) = self.recorded_in() else { return };
         let stream = self.stream;
-        if !self.session.with_streams(|streams| streams.is_resumable(stream)) {
+        // A batch is a stream, whose first event may be this one.
+        let is_resumable =
+            record.is_batch() || self.session.with_streams(|streams| streams.is_resumable(stream));
+        let data = match data {
             // The response is all that its POST says, and is sent as JSON.
-            return journal.append_later(&JournalEntry::Closed { stream });
+            _ if !is_resumable => None,
+            data if data.len() > MAX_RECORDED_RESPONSE => without_content(data),
+            data => Some(data.clone()),
+        };
+        match data {
+            Some(data) => journal.append_later(&JournalEntry::Response { stream, data }),
+            None => self.record_end(journal, record),
         }
-        let data =
-            if data.len() > MAX_RECORDED_RESPONSE { without_content(data) } else { Some(data.clone()) };
-        journal.append_later(&match data {
-            Some(data) => JournalEntry::Response { stream, data },
-            None => JournalEntry::Closed { stream },
-        });
+    }
+
+    /// Records that the request has ended without a response that could be recorded. Of a request in a batch that is
+    /// left out, since it would end the others too: the next process answers it with an error, which its host ignores.
+    fn record_end(&self, journal: &SessionJournal, record: &PostRecord) {
+        if !record.is_batch() {
+            journal.append_later(&JournalEntry::Closed { stream: self.stream });
+        }
+    }
+
+    /// Tells the record of the POST that this request has ended.
+    fn end_in_record(&self) {
+        if let (Some(journal), Some(record)) = (self.session.journal(), &self.record)
+            && !self.has_ended.swap(true, Ordering::Relaxed)
+        {
+            record.end_request(journal);
+        }
     }
 
     /// Where the session is recorded, if it is.
@@ -124,8 +121,10 @@ impl PostTicket {
         self.session.journal()
     }
 
-    fn recorded_in(&self) -> Option<&SessionJournal> {
-        self.session.journal().filter(|_| self.is_recorded.load(Ordering::Relaxed))
+    /// Where the POST is recorded, if it is.
+    fn recorded_in(&self) -> Option<(&SessionJournal, &PostRecord)> {
+        let record = self.record.as_deref().filter(|record| record.is_stored())?;
+        Some((self.session.journal()?, record))
     }
 
     pub(crate) fn stream(&self) -> StreamId {
@@ -180,8 +179,9 @@ impl Drop for PostTicket {
             return;
         }
         let is_canceled = self.canceled.0.load(Ordering::Relaxed);
-        if let Some(journal) = self.recorded_in().filter(|_| is_canceled) {
-            journal.append_later(&JournalEntry::Closed { stream: self.stream });
+        self.end_in_record();
+        if let Some((journal, record)) = self.recorded_in().filter(|_| is_canceled) {
+            self.record_end(journal, record);
         }
         let end = if is_canceled { RequestEnd::Canceled } else { RequestEnd::Dropped };
         self.session.with_streams(|streams| streams.end_request(self.stream, end));

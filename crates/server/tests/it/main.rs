@@ -1,5 +1,6 @@
 //! Integration tests: hosts over HTTP on real sockets, with a server that does what its host says.
 
+mod batches;
 mod client;
 mod event_streams;
 mod guard;
@@ -16,4 +17,5 @@ mod shutdown;
 mod sse;
 mod stateless;
 mod test_server;
+mod trimmed;
 mod views;

@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     load_time: Duration,
     /// Counts attempts to load a session.
     loads: Arc<AtomicUsize>,
+    /// The failures that were reported.
+    reports: Arc<Mutex<Vec<String>>>,
     /// The key of the ids of sessions.
     id_key: [u8; 32],
 }
@@ -79,6 +81,10 @@ impl SessionStore for Memory {
     fn flush(&self) -> SessionStoreFuture<()> {
         Box::pin(ready(Ok(())))
     }
+
+    fn report_failure(&self, cause: &str) {
+        self.reports.lock().push(cause.to_owned());
+    }
 }
 
 impl Memory {
@@ -99,7 +105,7 @@ impl Memory {
         Box::pin(ready(Ok(())))
     }
 
-    async fn start(&self) -> TestServer {
+    pub(crate) async fn start(&self) -> TestServer {
         TestServer::start_with(HttpSettings::new().with_session_store(Arc::new(self.clone()))).await
     }
 
@@ -114,7 +120,7 @@ impl Memory {
     }
 
     /// Waits until this many entries are in the journal of the only session.
-    async fn wait_for_entries(&self, count: usize) {
+    pub(crate) async fn wait_for_entries(&self, count: usize) {
         self.wait_until(|sessions| sessions.values().any(|session| session.journal.len() == count)).await;
     }
 
@@ -356,6 +362,19 @@ async fn a_request_that_cannot_be_recorded_promises_nothing() {
     let host = begin(&memory, &server).await;
     memory.is_full.store(true, Ordering::Relaxed);
     expect_json_response(&mut server, &host).await;
+}
+
+/// Whoever operates the listener learns why nothing is recorded, once and not for each call.
+#[tokio::test]
+async fn a_store_that_fails_is_reported_once() {
+    let memory = Memory::default();
+    let mut server = memory.start().await;
+    let host = begin(&memory, &server).await;
+    memory.is_full.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        expect_json_response(&mut server, &host).await;
+    }
+    assert_eq!(*memory.reports.lock(), ["the disk is full"]);
 }
 
 /// The store drops the oldest entries of a journal. That must not be a request that is still open.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bowline_server::{HttpListener, HttpSettings};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::http_client::{HttpClient, TEST_TIMEOUT, soon};
+use crate::stateless::send;
 use crate::test_server::{
     Report, begin_session, bind, initialize, notification, refusal, request, result, serve_host,
 };
@@ -73,6 +74,70 @@ async fn requests_that_do_not_end_are_given_up() {
         soon(open).await.unwrap()["error"]["message"],
         "bowline: the request was given up (the server may have executed it)"
     );
+}
+
+/// The error for the request with this id that is open at the end.
+fn given_up(id: u64) -> Value {
+    let message = "bowline: the request was given up (the server may have executed it)";
+    let data = json!({"bowline": {"cause": "closed", "execution": "unknown"}});
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -31050, "message": message, "data": data}})
+}
+
+/// The messages in the text of an event stream.
+fn messages(text: &str) -> Vec<Value> {
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|message| serde_json::from_str(message).expect("JSON")).collect()
+}
+
+#[tokio::test]
+async fn requests_on_event_streams_are_given_up() {
+    let (listener, host, _reports) = start().await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let mut one = host.post(&request(1, "talk", json!({"steps": 1, "token": 1}))).await.expect_events();
+    assert_eq!(one.message().await["params"]["progress"], 1);
+    let batch = json!([request(2, "echo", json!({})), request(3, "hang", json!({}))]);
+    let mut several = host.post(&batch).await.expect_events();
+    assert_eq!(several.message().await, result(2, json!({})));
+    let mut broken = host.post(&request(4, "talk", json!({"steps": 1, "token": 4}))).await.expect_events();
+    let progress = broken.next().await.unwrap();
+    drop(broken);
+    let resumed = host.with("last-event-id", &progress.id).get().await.expect_events();
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    assert_eq!(messages(&resumed.text().await), [given_up(4)]);
+    assert_eq!(messages(&one.text().await), [given_up(1)]);
+    assert_eq!(messages(&several.text().await), [given_up(3)]);
+}
+
+/// Hosts of 2026-07-28 cannot come back, so this is all that they learn.
+#[tokio::test]
+async fn requests_without_a_session_are_given_up() {
+    let listener = bind(HttpSettings::new()).await;
+    let client = HttpClient::new(listener.local_addr().unwrap());
+    let mut requests = listener.accept_stateless();
+    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            let arrived = arrived.clone();
+            request.spawn(|request| async move {
+                if &*request.method == "talk" {
+                    request.request.notify("notifications/progress", None).await;
+                }
+                let _ = arrived.send(());
+                std::future::pending::<()>().await;
+            });
+        }
+    });
+    let silent = tokio::spawn({
+        let client = client.clone();
+        async move { send(&client, 1, "hang", json!({})).await.expect_json(200).await }
+    });
+    let talking = send(&client, 2, "talk", json!({})).await.expect_events();
+    for _ in 0..2 {
+        soon(arrivals.recv()).await.unwrap();
+    }
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    assert_eq!(soon(silent).await.unwrap(), given_up(1));
+    assert_eq!(messages(&talking.text().await), [notification("notifications/progress"), given_up(2)]);
 }
 
 #[tokio::test]

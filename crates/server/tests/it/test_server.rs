@@ -7,7 +7,7 @@
 //! | `ask` | sends `roots/list` as a part of itself, and responds with the result |
 //! | `view` | responds with the view of its host |
 //! | `hang` | never responds |
-//! | `record` | records itself, waits for `notifications/go`, and says whether it was repeated |
+//! | `record` | records itself, waits for `notifications/go`, or `after` of them, and says whether it was repeated |
 //! | `record_and_hang` | records itself and never responds |
 //! | `drop` | is dropped without a response |
 //! | `flood` | sends `count` notifications of `bytes` bytes as a part of itself, then responds |
@@ -276,7 +276,8 @@ async fn serve_request(request: OpenRequest, method: &str, params: Value, mut st
         "hang" => std::future::pending().await,
         "record" => {
             request.record().await;
-            if !request.is_repeated() && steps.wait_for(|count| *count > 0).await.is_err() {
+            let after = params["after"].as_u64().unwrap_or(1);
+            if !request.is_repeated() && steps.wait_for(|count| *count >= after).await.is_err() {
                 return;
             }
             Ok(encode(&json!({"repeated": request.is_repeated()})))

@@ -117,6 +117,38 @@ async fn hl_07_a_result_that_is_too_large_is_resumed_as_an_error() {
     }
 }
 
+/// HL-07: what the log in memory has no room for, a host that comes back to a live gateway gets as well as after a
+/// restart.
+#[tokio::test]
+async fn hl_07_a_large_result_is_resumed_from_a_live_gateway() {
+    for (bytes, is_kept) in [(5 * MIB, true), (7 * MIB, false)] {
+        let context = Context::new();
+        let one = testkit::server().legacy().tool("slow").run().await;
+        context.user_config(&http_entry("one", &one));
+        let (gateway, url) = start(&context).await;
+        let mut host = RawHost::new(&url);
+        host.initialize().await;
+        let mut answer = host.request(7, "tools/call", call(bytes)).await;
+        let progress = read_progress(&mut answer).await;
+        let result = answer.message().await;
+        assert_eq!(text(&result).len() as u64, bytes);
+        drop(answer);
+        for _ in 0..2 {
+            let mut resumed = host.send("GET", &format!("last-event-id: {progress}\r\n"), "").await;
+            let message = resumed.message().await;
+            if is_kept {
+                assert!(message == result, "the same result of {bytes} bytes");
+            } else {
+                let facts = json!({"cause": "too_large", "execution": "unknown"});
+                assert_eq!((&message["id"], &message["error"]["code"]), (&json!(7), &json!(-31050)));
+                assert_eq!(message["error"]["data"]["bowline"], facts);
+            }
+        }
+        assert_eq!(one.executions("slow"), 1);
+        assert_eq!(gateway.terminate().await.code(), Some(0));
+    }
+}
+
 /// A call of an older host that was open when the gateway was killed is answered, and not sent again.
 #[tokio::test]
 async fn an_open_call_of_an_older_host_is_answered_after_a_kill() {

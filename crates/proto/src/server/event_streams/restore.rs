@@ -54,7 +54,7 @@ impl<W> EventStreams<W> {
 
 impl<W> EventStream<W> {
     /// A stream whose events so far are not here, and which the host knows.
-    fn beginning_at(number: u64, post: Option<PostStream>) -> Self {
+    pub(super) fn beginning_at(number: u64, post: Option<PostStream>) -> Self {
         let mut stream = Self::new(post);
         (stream.first, stream.begins_at, stream.logged) = (number, number, number);
         (stream.cursor, stream.taken) = (number, number);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::{Id, Json, outgoing};
 
 const LIMITS: LogLimits = LogLimits { events: 8, bytes: 100 };
 
@@ -211,6 +212,87 @@ fn oversized_event_is_delivered_once_and_spares_the_log_of_others() {
     let standalone = streams.open_standalone();
     assert_eq!(texts(&mut streams, standalone), ["kept"]);
     assert_eq!((streams.log.len(), streams.logged_bytes), (1, 4));
+}
+
+/// The response to a request with this id, which has so many further bytes.
+fn response_to(request: &Id, bytes: usize) -> Event {
+    let result = Json::encode(&"x".repeat(bytes)).unwrap();
+    Event { data: outgoing::response(request, Ok(&result)).body(), kind: EventKind::Response }
+}
+
+/// The log is bounded. What a host asks for that is no longer there comes from elsewhere, as a new event.
+#[test]
+fn hl_07_a_trimmed_response_is_replaced_when_its_stream_is_resumed() {
+    let (one, two) = (Id::Int(1), Id::from_string("two"));
+    let mut streams = streams();
+    let reader = streams.open_post(2, PostFormat::Any);
+    streams.push(reader.stream(), &notification("n"));
+    assert_eq!(texts(&mut streams, reader), ["n"]);
+    streams.detach(reader);
+    for request in [&one, &two] {
+        assert_eq!(streams.push(reader.stream(), &response_to(request, 200)), PushOutcome::Stored);
+    }
+    assert_eq!(streams.streams.len(), 1, "nothing is left of it");
+    assert_eq!(streams.trimmed_requests(id("1-1")), [one.clone(), two.clone()]);
+    assert_eq!(streams.trimmed_requests(id("1-2")), std::slice::from_ref(&two));
+    assert_eq!(streams.trimmed_requests(id("2-1")), []);
+    let other = [(one.clone(), "first".into()), (two.clone(), "second".into())];
+    let resumed = streams.resume_with(id("1-2"), &other).unwrap();
+    assert_eq!(read_all(&mut streams, resumed), (vec![("1-4".into(), "second".into())], NextEvent::End));
+    // Again, from the same event: what was sent is in the log.
+    assert_eq!(streams.trimmed_requests(id("1-2")), []);
+    let resumed = streams.resume_with(id("1-2"), &[]).unwrap();
+    assert_eq!(texts(&mut streams, resumed), ["second"]);
+    // From an earlier one, the other response is missing.
+    assert_eq!(streams.trimmed_requests(id("1-1")), std::slice::from_ref(&one));
+    let resumed = streams.resume_with(id("1-1"), &other).unwrap();
+    assert_eq!(texts(&mut streams, resumed), ["second", "first"]);
+    assert_eq!(streams.logged_bytes, "secondfirst".len());
+    // A replacement that is too large for the log is dropped from it again, and remembered again.
+    let large = response_to(&one, 200);
+    streams.trimmed.push(StreamId(7), 3, &large.data);
+    let resumed = streams.resume_with(id("7-0"), &[(one.clone(), large.data.clone())]).unwrap();
+    assert_eq!(texts(&mut streams, resumed), [String::from_utf8(large.data.to_vec()).unwrap()]);
+    streams.detach(resumed);
+    assert_eq!(streams.trimmed_requests(id("7-3")), std::slice::from_ref(&one));
+    assert_eq!(streams.resume_with(id("8-0"), &[]), Err(ResumeError::UnknownEvent));
+    assert_eq!(streams.resume_with(id("0-18446744073709551615"), &[]), Err(ResumeError::UnknownEvent));
+}
+
+/// Only the latest are remembered, and only if the host knows an event of the stream.
+#[test]
+fn the_memory_of_trimmed_responses_is_bounded() {
+    let mut streams = streams();
+    for number in 0..600 {
+        let reader = streams.open_post(1, PostFormat::Any);
+        streams.begin_event(reader);
+        streams.detach(reader);
+        streams.push(reader.stream(), &response_to(&Id::Int(number), 200));
+    }
+    assert_eq!(streams.trimmed_requests(id("88-0")), []);
+    assert_eq!(streams.trimmed_requests(id("89-0")), [Id::Int(88)]);
+    assert_eq!(streams.trimmed_requests(id("600-0")), [Id::Int(599)]);
+    let unknown = streams.open_post(1, PostFormat::Any);
+    streams.detach(unknown);
+    streams.push(unknown.stream(), &response_to(&Id::Int(1), 200));
+    assert_eq!(streams.trimmed_requests(id("601-0")), []);
+}
+
+/// Progress that was dropped from the log keeps no host from its response.
+#[test]
+fn a_post_is_resumed_where_its_log_begins() {
+    let mut streams = streams();
+    let reader = streams.open_post(1, PostFormat::Any);
+    for number in 0..20 {
+        streams.push(reader.stream(), &notification(&number.to_string()));
+        assert_eq!(texts(&mut streams, reader), [number.to_string()]);
+    }
+    streams.detach(reader);
+    assert_eq!(streams.resume(id("1-3")), Err(ResumeError::TooOld));
+    let resumed = streams.resume_with(id("1-3"), &[]).unwrap();
+    let kept: Vec<_> = (12..20).map(|number| number.to_string()).collect();
+    assert_eq!(texts(&mut streams, resumed), kept);
+    assert!(streams.is_attached(resumed) && !streams.is_attached(reader));
 }
 
 #[test]
