@@ -72,7 +72,8 @@ mod tests {
         };
         let suggested = "a command that starts a server comes after `--`: bowline tools -- npx -y foo";
         assert_eq!(tip("bowline tools npx -y foo"), suggested);
-        let similar = "a similar argument exists: '--json'\n  tip: to pass '--jsn' as a value, use '-- --jsn'";
+        let similar =
+            "a similar argument exists: '--json'\n  tip: to pass '--jsn' as a value, use '-- --jsn'";
         assert_eq!(tip("bowline call npx --jsn"), similar);
         assert_eq!(tip("bowline list -y"), "", "it takes no command");
         let insecure = "certificates are always checked; `--ca-file PATH` trusts one more authority";

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{REDACTED, find_in_url};
 use super::scrutiny::Scrutiny;
+use super::{REDACTED, find_in_url};
 
 /// Redacts words with the shape of a token in a text of any kind, such as what a server prints: keys of well-known
 /// services, long random words, what follows `Bearer` or `NAME_TOKEN=`, and passwords and keys in URLs.
