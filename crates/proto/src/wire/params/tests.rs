@@ -85,7 +85,7 @@ fn everything_else_is_passed_on_as_it_was_written() {
         r#"{ "name" : "d\u006f", "x" : 1, "X" : 2 }"#,
         r#"{"_meta":{"name":1,"Name":2,"x":{"a":1,"a":2}},"name":"a"}"#,
         r#"{"_meta":7,"ref":[{"a":1,"a":2}]}"#,
-        r#"{"names":1,"name":2,"nam":3,"ｎame":4}"#,
+        r#"{"names":1,"name":2,"name2":3,"ｎame":4}"#,
         r#"{"ref":{"name":"a","ref":{"a":1,"a":2}},"name":"b"}"#,
     ] {
         match request("tools/call", params) {
