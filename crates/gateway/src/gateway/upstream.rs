@@ -434,7 +434,7 @@ impl Upstreams {
         });
         match lists {
             Some(lists) if config.idle_stop.is_some() && lists.is_complete() => {
-                self.catalog.set_dormant(server.id)
+                self.catalog.set_dormant(server.id);
             }
             // The host has lists from before. Its first call to the server does not wait for this.
             Some(lists) if lists.is_complete() => self.connect_in_turn(Arc::clone(&upstream)),

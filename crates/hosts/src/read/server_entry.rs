@@ -81,6 +81,13 @@ pub struct StoredSecret {
     pub value: String,
 }
 
+impl StoredSecret {
+    /// Whether a text can be the [`label`](Self::label) of a secret.
+    pub fn is_label(text: &str) -> bool {
+        LABEL_STARTS.iter().any(|start| text.starts_with(start))
+    }
+}
+
 impl ServerEntry {
     pub(crate) fn new(target: Target) -> Self {
         Self {
@@ -255,6 +262,10 @@ fn names_file(value: &EntryValue) -> bool {
     }
 }
 
+/// How the labels of secrets begin.
+const LABEL_STARTS: [&str; 7] =
+    ["env-", "command", "arg-", "url", "header-", "headers-command", "client-secret"];
+
 struct SecretTaker<'p> {
     path_of: &'p mut dyn FnMut(&StoredSecret) -> String,
     stored: Vec<StoredSecret>,
@@ -273,6 +284,7 @@ impl SecretTaker<'_> {
     fn take(&mut self, label: &str, text: &mut String, parts: Vec<SecretPart>) {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let label: String = label.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        debug_assert!(StoredSecret::is_label(&label), "{label}");
         // From the end, so that the ranges before stay valid.
         for part in parts.into_iter().rev().filter(|part| part.is_storable) {
             let value = text[part.range.clone()].replace("$${", "${");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use bowline_hosts::StoredSecret;
 use bowline_settings::{ConfigEditor, home_folder, read_text_file};
 
 use super::secret_files::{FOLDER, is_own};
@@ -44,7 +45,7 @@ pub(in crate::commands) fn remove_unused_secrets(
 fn remove_secret(file: &Path, config: &Path, settings: &Settings) -> Result<(), String> {
     let about = file.symlink_metadata().map_err(|error| env::describe_io_error(&error))?;
     let is_link = file.parent().is_some_and(Path::is_symlink);
-    if is_link || !about.is_file() || !is_own(&about) {
+    if is_link || !about.is_file() || !is_own(&about) || !has_name_of_secret(file) {
         return Err(
             "it is not a file that bowline has written; remove it yourself if nothing needs it".to_owned()
         );
@@ -55,6 +56,12 @@ fn remove_secret(file: &Path, config: &Path, settings: &Settings) -> Result<(), 
     std::fs::remove_file(file).map_err(|error| {
         format!("it cannot be removed: {}; remove it yourself", env::describe_io_error(&error))
     })
+}
+
+/// Whether an import could have given a file its name, `SERVER.LABEL`. What somebody put there by hand is theirs.
+fn has_name_of_secret(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.match_indices('.').any(|(at, dot)| StoredSecret::is_label(&name[at + dot.len()..]))
 }
 
 /// Finds another configuration that refers to a file: one beside this one, or one that is used together with it.
