@@ -127,19 +127,19 @@ pub(crate) enum Freshness {
     /// The server is connected to when it is called, and was not yet.
     Dormant,
     /// This list is being fetched, while others of the server are there.
-    Late(ListKind),
+    Late,
     /// They could not be fetched, for this reason.
     Stale(Box<str>),
 }
 
 impl Freshness {
-    /// Why the lists may differ from those that the server has now, as a sentence. `None` if they are those.
-    pub(crate) fn reason(&self) -> Option<Cow<'_, str>> {
+    /// Why a list of this kind may differ from the one that the server has now, as a sentence. `None` if it is that one.
+    pub(crate) fn reason(&self, kind: ListKind) -> Option<Cow<'_, str>> {
         match self {
             Self::Fresh => None,
             Self::Pending => Some("it has not answered yet".into()),
             Self::Dormant => Some("it is not running; a call starts it".into()),
-            Self::Late(kind) => Some(format!("`{}` has not been answered yet", kind.method()).into()),
+            Self::Late => Some(format!("`{}` has not been answered yet", kind.method()).into()),
             Self::Stale(why) => Some((&**why).into()),
         }
     }
@@ -183,6 +183,8 @@ struct Entry {
     freshness: [Freshness; 4],
     /// Since when each list is not fresh, if it is not, by [`ListKind::index`].
     stale_since: [SystemTime; 4],
+    /// Whether `lists` are the empty ones of a loop: [`ServerFeed::is_loop`].
+    is_loop: bool,
 }
 
 /// Lists that a host gets from the catalog, since their server cannot be asked or was not yet.
@@ -230,9 +232,11 @@ impl Catalog {
             .into_iter()
             .map(|(server, entry)| {
                 entry.unwrap_or_else(|| {
-                    let mut earlier =
-                        before.values().filter(|entry| entry.server.config.name == server.config.name);
-                    let lists = earlier.find_map(|entry| entry.lists.clone());
+                    let is_earlier = |entry: &&Entry| {
+                        entry.server.config.name == server.config.name && entry.lists.is_some()
+                    };
+                    let earlier = before.values().find(is_earlier);
+                    let lists = earlier.and_then(|entry| entry.lists.clone());
                     Entry {
                         server: Arc::clone(server),
                         since: Instant::now(),
@@ -240,6 +244,7 @@ impl Catalog {
                         lists: lists.or_else(|| self.known.get(server, self.profile)),
                         freshness: ListKind::ALL.map(|_| Freshness::Pending),
                         stale_since: [SystemTime::now(); 4],
+                        is_loop: earlier.is_some_and(|entry| entry.is_loop),
                     }
                 })
             })
@@ -313,7 +318,7 @@ impl Catalog {
         let mut unlisted = state.shown().filter(|entry| !entry.knows(kind));
         unlisted.find_map(|entry| {
             let why =
-                entry.freshness[kind.index()].reason().filter(|_| state.may_show(&entry.server, kind))?;
+                entry.freshness[kind.index()].reason(kind).filter(|_| state.may_show(&entry.server, kind))?;
             Some((entry.server.config.name.clone(), why.into_owned().into()))
         })
     }
@@ -400,7 +405,7 @@ impl Catalog {
             let is_news = match freshness {
                 // What was fetched over an earlier connection is not worse for that.
                 Freshness::Pending => *current == Freshness::Dormant,
-                Freshness::Late(_) => *current != Freshness::Fresh,
+                Freshness::Late => *current != Freshness::Fresh,
                 _ => true,
             };
             if is_news {
@@ -410,6 +415,7 @@ impl Catalog {
         if let Some(lists) = offered.lists {
             entry.answered.get_or_insert_with(Instant::now);
             let lists = entry.with_earlier_lists(lists, &offered.fetched);
+            entry.is_loop = offered.is_loop;
             if entry.lists.as_ref() != Some(&lists) {
                 entry.lists = Some(lists);
                 state.is_outdated = true;
@@ -452,7 +458,8 @@ impl Entry {
 
     /// The lists that a connection offers. Those that it has not fetched are the ones that the catalog has, if it has any.
     fn with_earlier_lists(&self, offered: Arc<ServerLists>, fetched: &[ListKind]) -> Arc<ServerLists> {
-        let Some(current) = &self.lists else { return offered };
+        // The empty lists of a loop are not those of the server.
+        let Some(current) = self.lists.as_ref().filter(|_| !self.is_loop) else { return offered };
         let is_kept = |kind: &ListKind| {
             let is_other = || offered.unfetched.contains(kind) || current.list(*kind) != offered.list(*kind);
             !fetched.contains(kind) && !current.unfetched.contains(kind) && is_other()
@@ -479,7 +486,7 @@ impl Entry {
         stale.retain(|kind| self.freshness[kind.index()] != Freshness::Fresh);
         let mut reasons: Vec<Cow<'_, str>> = Vec::new();
         for kind in &stale {
-            let reason = self.freshness[kind.index()].reason()?;
+            let reason = self.freshness[kind.index()].reason(*kind)?;
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }

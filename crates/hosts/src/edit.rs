@@ -11,6 +11,7 @@ mod yaml;
 
 use std::ops::Range;
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::entry::{HostEntry, Layout, ServerCommand};
@@ -167,6 +168,13 @@ impl HostDocument {
         }
         let text = format!("{}{}", &self.text[..at], &self.text[at + inserted.len()..]);
         self.check_removal(name, text).ok()
+    }
+
+    /// Whether the text is blank, or JSON without comments and trailing commas, which every parser reads.
+    pub fn is_strict_json(&self) -> bool {
+        let body = self.text.trim_start_matches('\u{feff}').trim();
+        let is_json = self.host.file_format() == FileFormat::Json;
+        is_json && (body.is_empty() || serde_json::from_str::<IgnoredAny>(body).is_ok())
     }
 
     /// The text that a person would have to add by hand for an entry.

@@ -19,12 +19,16 @@ pub(crate) fn given_up(turn: Turn) -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Some(Json::parse(data).expect("it is JSON")) }
 }
 
-/// The error for a request whose response was too large to be kept, and was not read to its end before the connection
-/// broke or the process ended.
-pub(crate) fn response_lost() -> RpcError {
-    let message = "bowline: the response was not read to its end, and was too large to be kept (the server may have \
-                   executed the request)";
-    let data = r#"{"bowline":{"cause":"too_large","execution":"unknown"}}"#;
-    let data = Some(Json::parse(data).expect("it is JSON"));
-    RpcError { code: UNREACHABLE, message: message.to_owned(), data }
+/// The error for a request whose response was not read to its end before the connection broke or the process ended,
+/// and is gone. The cause is `too_large` only if the response was too large to be kept.
+pub(crate) fn response_lost(is_oversized: bool) -> RpcError {
+    let (told, data) = if is_oversized {
+        ("was too large to be kept", r#"{"bowline":{"cause":"too_large","execution":"unknown"}}"#)
+    } else {
+        ("is no longer kept", r#"{"bowline":{"cause":"closed","execution":"unknown"}}"#)
+    };
+    let message = format!(
+        "bowline: the response was not read to its end, and {told} (the server may have executed the request)"
+    );
+    RpcError { code: UNREACHABLE, message, data: Some(Json::parse(data).expect("it is JSON")) }
 }

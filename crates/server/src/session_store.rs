@@ -44,6 +44,9 @@ pub trait SessionStore: fmt::Debug + Send + Sync + 'static {
     /// Loads a session that another process has recorded, if `accepts` its record. From then on this
     /// process serves it. `None` if there is none, if its lifetime is over, if it is not accepted, or if
     /// another process still serves it.
+    ///
+    /// It is also called for a session that this process serves already, whose record and journal it then returns as
+    /// they are stored.
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>>;
 
     /// Completes when everything is stored that was requested before.

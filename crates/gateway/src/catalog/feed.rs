@@ -20,13 +20,15 @@ pub(crate) struct ServerFeed {
     pub(super) fetched: Vec<ListKind>,
     /// By [`ListKind::index`].
     pub(super) freshness: [Freshness; 4],
+    /// Whether the server is this gateway, or leads back to it. The lists are empty then, whatever it offers.
+    pub(super) is_loop: bool,
 }
 
 impl ServerFeed {
     /// Lists that were all fetched over this connection, or none; all of the same freshness.
     pub(super) fn uniform(lists: Option<Arc<ServerLists>>, freshness: Freshness) -> Self {
         let fetched = if lists.is_some() { ListKind::ALL.to_vec() } else { Vec::new() };
-        Self { lists, fetched, freshness: ListKind::ALL.map(|_| freshness.clone()) }
+        Self { lists, fetched, freshness: ListKind::ALL.map(|_| freshness.clone()), is_loop: false }
     }
 
     /// Whether the lists are those that the server has now.
@@ -59,6 +61,16 @@ impl FeedTarget {
     /// alone.
     fn publish(&self, ended: EndedLists, awaited: &[ListKind], peer: &Peer, is_connected: bool) {
         let mut feed = self.lists.borrow().clone();
+        if feed.is_loop {
+            if !is_connected {
+                // They were fetched before the server became a loop.
+                return;
+            }
+            // The loop is resolved. Its empty lists are not those of the server.
+            feed.is_loop = false;
+            feed.lists = None;
+            feed.fetched.clear();
+        }
         let mut lists = feed.lists.as_deref().cloned().unwrap_or_else(ServerLists::unfetched);
         lists.describe(peer);
         let mut first_fetched = Vec::new();
@@ -86,7 +98,7 @@ impl FeedTarget {
             }
         }
         for kind in awaited.iter().filter(|_| is_connected) {
-            feed.freshness[kind.index()] = Freshness::Late(*kind);
+            feed.freshness[kind.index()] = Freshness::Late;
         }
         let mut lists = Arc::new(lists);
         if first_fetched.iter().any(|kind| lists.offers(*kind)) || first_fetched.len() == ListKind::ALL.len()
@@ -107,7 +119,8 @@ impl FeedTarget {
     /// Publishes that the server is this gateway, or leads back to it. It offers nothing to a host that would reach
     /// it on this way, whatever it offers to others: what is behind it is here already.
     fn set_loop(&self, why: Box<str>) {
-        self.lists.send_replace(ServerFeed::uniform(Some(Arc::default()), Freshness::Stale(why)));
+        let feed = ServerFeed::uniform(Some(Arc::default()), Freshness::Stale(why));
+        self.lists.send_replace(ServerFeed { is_loop: true, ..feed });
     }
 
     fn set_stale(&self, why: &str) {
@@ -144,11 +157,14 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
     loop {
         match &current {
             Status::Ready(peer) => {
-                if !is_connected {
+                // A status between two connections can be missed, but each session has its own peer.
+                let is_same = latest_peer.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, peer));
+                if !is_connected || !is_same {
                     // It may be another server that comes back.
                     is_connected = true;
                     awaited = ListKind::ALL.to_vec();
-                    fetches.request_all();
+                    ended = EndedLists::default();
+                    fetches.restart();
                 }
                 latest_peer = Some(Arc::clone(peer));
             }
@@ -184,7 +200,7 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
                         Topic::ResourcesChanged => &[ListKind::Resources, ListKind::Templates],
                         _ => &[],
                     }),
-                    Some(Event::Missed(_)) => fetches.request_all(),
+                    Some(Event::Missed(_)) => fetches.request(&ListKind::ALL),
                     Some(_) => {}
                     None => has_events = false,
                 },
@@ -241,3 +257,43 @@ impl ServerLists {
 
 /// How long lists are collected before they are published without those that take longer.
 const COLLECT_DELAY: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use bowline::types::Capabilities;
+    use bowline::{Revision, Server};
+
+    use super::super::{Catalog, Naming};
+    use super::*;
+
+    /// The empty lists of a loop hide what the server offered, and are forgotten once it is reached.
+    #[test]
+    fn lists_are_unknown_after_a_loop_until_they_are_fetched() {
+        let server = Server::http("one", "http://h/").build().unwrap();
+        let known = Arc::new(KnownLists::new(vec![server], Naming::default(), None));
+        let (fleet, profile) = (known.fleet(), Profile::default());
+        let server = Arc::clone(fleet.iter().next().unwrap());
+        let catalog = Catalog::new(&known, profile, Duration::ZERO);
+        catalog.set_fleet(&fleet, &Arc::default());
+        let (lists, feed) = watch::channel(ServerFeed::default());
+        let target = FeedTarget { known, server: Arc::clone(&server), profile, lists };
+        let declared = Json::parse(r#"{"tools":{},"prompts":{}}"#).unwrap();
+        let peer = Peer::new(Revision::NEWEST_LEGACY, Capabilities::decode(&declared).unwrap());
+        let fetched = || {
+            let tools = vec![Json::parse(r#"{"name":"echo"}"#).unwrap()];
+            EndedLists { ended: vec![(ListKind::Tools, Ok(tools))], publish_at: None }
+        };
+        let update = || {
+            catalog.update(server.id, feed.borrow().clone());
+            let unlisted = catalog.unlisted_server(ListKind::Prompts).is_some();
+            (catalog.snapshot().named(ListKind::Tools, "echo").is_some(), unlisted)
+        };
+
+        target.set_loop("loop".into());
+        assert_eq!(update(), (false, false));
+        target.publish(fetched(), &[], &peer, false);
+        assert_eq!(update(), (false, false), "fetched before the loop");
+        target.publish(fetched(), &[ListKind::Prompts], &peer, true);
+        assert_eq!(update(), (true, true), "the prompts are not fetched yet");
+    }
+}

@@ -103,6 +103,10 @@ impl KnownLists {
         known.or_else(|| {
             let lists = Arc::new(self.cache.as_ref()?.cache().load(&key(server, profile))?);
             let mut state = self.state.lock();
+            // Remembered while the cache was read.
+            if let Some(newer) = state.lists.get(&(server.id, profile)) {
+                return Some(Arc::clone(newer));
+            }
             if self.fleet.borrow().contains(server.id) {
                 state.insert(server.id, profile, Arc::clone(&lists));
             }
@@ -121,13 +125,18 @@ impl KnownLists {
     ) -> Arc<ServerLists> {
         let of = (server.id, profile);
         let is_whole = ListKind::ALL.iter().all(|kind| kinds.contains(kind));
-        let lists =
-            if is_whole { lists } else { Arc::new(self.with_known_lists(server, profile, &lists, kinds)) };
+        // Read from the cache, if need be, before the lock.
+        let cached = if is_whole { None } else { self.get(server, profile) };
         let mut state = self.state.lock();
+        let mut lists = if is_whole {
+            lists
+        } else {
+            let known = state.lists.get(&of).or(cached.as_ref());
+            Arc::new(merge_known_lists(&lists, kinds, known.map(|known| &**known)))
+        };
         if !self.fleet.borrow().contains(server.id) {
             return lists;
         }
-        let mut lists = lists;
         if state.asking.contains(&of) {
             Arc::make_mut(&mut lists).has_asked = true;
         }
@@ -140,28 +149,9 @@ impl KnownLists {
             }
         }
         state.insert(server.id, profile, Arc::clone(&lists));
-        drop(state);
+        // While the state is locked: saves are queued in the order of the changes.
         self.save(server, profile, &lists);
         lists
-    }
-
-    /// These kinds of `lists`, and the other kinds as they are known.
-    fn with_known_lists(
-        &self,
-        server: &FleetServer,
-        profile: Profile,
-        lists: &ServerLists,
-        kinds: &[ListKind],
-    ) -> ServerLists {
-        let mut merged = lists.clone();
-        for kind in ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)) {
-            merged.set_list(kind, Vec::new());
-        }
-        merged.unfetched = ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)).collect();
-        if let Some(known) = self.get(server, profile) {
-            merged.add_unfetched(&known);
-        }
-        merged
     }
 
     /// Remembers that a server has asked a host of this kind something.
@@ -176,7 +166,6 @@ impl KnownLists {
         };
         Arc::make_mut(known).has_asked = true;
         let lists = Arc::clone(known);
-        drop(state);
         self.save(server, profile, &lists);
     }
 
@@ -253,6 +242,19 @@ impl LatestSnapshot {
             && self.made_of.len() == servers.len()
             && self.made_of.iter().zip(servers).all(|(old, new)| is_same(old, new))
     }
+}
+
+/// These kinds of `lists`, and the other kinds as far as they are in `known`.
+fn merge_known_lists(lists: &ServerLists, kinds: &[ListKind], known: Option<&ServerLists>) -> ServerLists {
+    let mut merged = lists.clone();
+    for kind in ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)) {
+        merged.set_list(kind, Vec::new());
+    }
+    merged.unfetched = ListKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)).collect();
+    if let Some(known) = known {
+        merged.add_unfetched(known);
+    }
+    merged
 }
 
 fn key(server: &FleetServer, profile: Profile) -> CatalogKey {

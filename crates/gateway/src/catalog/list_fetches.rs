@@ -24,8 +24,10 @@ struct FetchPlan {
     /// When the list is to be requested, if it is.
     due: Option<Instant>,
     running: Option<RunningFetch>,
-    /// How long the next failure is waited out.
+    /// How long after the next failure the list is requested again, unless it changes.
     retry_delay: Duration,
+    /// Earliest time of the next request after a failure, even if the list changes.
+    not_before: Option<Instant>,
 }
 
 struct RunningFetch {
@@ -35,26 +37,22 @@ struct RunningFetch {
 
 impl ListFetches {
     pub(super) fn new(client: Client) -> Self {
-        let plan = |_| FetchPlan { due: None, running: None, retry_delay: MIN_RETRY_DELAY };
-        Self { client, plans: ListKind::ALL.map(plan) }
+        Self { client, plans: ListKind::ALL.map(|_| FetchPlan::new(None)) }
     }
 
-    /// Requests every list now. One that is being requested is requested again after that.
-    pub(super) fn request_all(&mut self) {
+    /// Requests every list now, over a new connection. Fetches over the earlier connection are canceled, and its failures
+    /// delay nothing.
+    pub(super) fn restart(&mut self) {
         let now = Instant::now();
-        for plan in &mut self.plans {
-            plan.due = Some(now);
-        }
+        self.plans = ListKind::ALL.map(|_| FetchPlan::new(Some(now)));
     }
 
-    /// Requests lists that have changed, a moment later: a change is often announced more than once.
+    /// Requests lists that may have changed, a moment later: a change is often announced more than once. A list that is
+    /// being fetched is requested again after that.
     pub(super) fn request(&mut self, kinds: &[ListKind]) {
         let now = Instant::now();
         for kind in kinds {
-            let plan = &mut self.plans[kind.index()];
-            if plan.due.is_none_or(|due| due > now) {
-                plan.due = Some(now + SETTLE_DELAY);
-            }
+            self.plans[kind.index()].request(now);
         }
     }
 
@@ -89,11 +87,11 @@ impl ListFetches {
         let now = Instant::now();
         let mut next_start: Option<Instant> = None;
         for kind in ListKind::ALL {
-            let patience =
-                self.plans.iter().filter_map(|plan| Some(plan.running.as_ref()?.since + PATIENCE)).max();
+            let running = self.plans.iter().filter_map(|plan| plan.running.as_ref());
+            let overlap_start = running.map(|fetch| fetch.since + OVERLAP_DELAY).max();
             let plan = &mut self.plans[kind.index()];
             let (None, Some(due)) = (&plan.running, plan.due) else { continue };
-            let start = patience.map_or(due, |patience| due.max(patience));
+            let start = overlap_start.map_or(due, |overlap_start| due.max(overlap_start));
             if start > now {
                 next_start = Some(next_start.map_or(start, |earlier| earlier.min(start)));
                 continue;
@@ -110,16 +108,38 @@ impl ListFetches {
             let plan = &mut self.plans[kind.index()];
             let Some(running) = &mut plan.running else { continue };
             let Poll::Ready(list) = running.list.as_mut().poll(context) else { continue };
-            plan.running = None;
-            if list.is_ok() {
-                plan.retry_delay = MIN_RETRY_DELAY;
-            } else {
-                plan.due = Some(Instant::now() + plan.retry_delay);
-                plan.retry_delay = (plan.retry_delay * 2).min(MAX_RETRY_DELAY);
-            }
+            plan.finish(Instant::now(), list.is_ok());
             return Poll::Ready((kind, list));
         }
         Poll::Pending
+    }
+}
+
+impl FetchPlan {
+    fn new(due: Option<Instant>) -> Self {
+        Self { due, running: None, retry_delay: MIN_RETRY_DELAY, not_before: None }
+    }
+
+    /// Requests the list once changes have settled. A request that is due earlier stays.
+    fn request(&mut self, now: Instant) {
+        let settled = now + SETTLE_DELAY;
+        let at = self.not_before.map_or(settled, |not_before| not_before.max(settled));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Ends the running fetch. One that failed is retried.
+    fn finish(&mut self, now: Instant, is_ok: bool) {
+        self.running = None;
+        if is_ok {
+            self.not_before = None;
+            self.retry_delay = MIN_RETRY_DELAY;
+            return;
+        }
+        let not_before = now + MIN_RETRY_DELAY;
+        self.not_before = Some(not_before);
+        // The list may have changed during the fetch, and is due then.
+        self.due = Some(self.due.map_or(now + self.retry_delay, |due| due.max(not_before)));
+        self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
     }
 }
 
@@ -156,7 +176,69 @@ fn jsons<T>(items: Vec<T>, json: impl Fn(T) -> Json) -> Vec<Json> {
 
 /// How long changes are collected before lists are fetched.
 const SETTLE_DELAY: Duration = Duration::from_millis(20);
-/// How long a list is waited for before the next one is requested beside it.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a list is fetched before the next one is requested beside it.
+const OVERLAP_DELAY: Duration = Duration::from_millis(250);
+/// Delay of the retry after the first failure of a list, and least delay after any. Each failure in a row doubles it.
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Longest delay before a list that failed is retried.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use bowline::Server;
+
+    use super::*;
+
+    #[test]
+    fn repeated_changes_do_not_postpone_a_fetch() {
+        let now = Instant::now();
+        let mut plan = FetchPlan::new(None);
+        plan.request(now);
+        plan.request(now + SETTLE_DELAY / 2);
+        assert_eq!(plan.due, Some(now + SETTLE_DELAY));
+    }
+
+    #[test]
+    fn a_change_after_a_failure_does_not_cancel_the_backoff() {
+        let now = Instant::now();
+        let mut plan = FetchPlan::new(None);
+        for failures in 0..3 {
+            plan.due = None;
+            plan.finish(now, false);
+            assert_eq!(plan.due, Some(now + MIN_RETRY_DELAY * (1 << failures)));
+        }
+        plan.request(now);
+        assert_eq!(plan.due, Some(now + MIN_RETRY_DELAY), "a change shortens a longer delay");
+        plan.finish(now, true);
+        plan.due = None;
+        plan.request(now);
+        assert_eq!(plan.due, Some(now + SETTLE_DELAY), "a success ends the backoff");
+    }
+
+    #[test]
+    fn a_change_during_a_fetch_that_fails_is_not_lost() {
+        let now = Instant::now();
+        let mut plan = FetchPlan::new(None);
+        plan.retry_delay = MAX_RETRY_DELAY;
+        plan.request(now);
+        plan.finish(now, false);
+        assert_eq!((plan.due, plan.retry_delay), (Some(now + MIN_RETRY_DELAY), MAX_RETRY_DELAY));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restart_cancels_running_fetches_and_ends_the_backoff() {
+        let server = Server::http("one", "http://127.0.0.1:1/").build().unwrap();
+        let client = Client::builder(server).without_negotiation_cache().open().unwrap();
+        let mut fetches = ListFetches::new(client);
+        let now = Instant::now();
+        for plan in &mut fetches.plans {
+            plan.finish(now, false);
+            plan.running = Some(RunningFetch { since: now, list: Box::pin(std::future::pending()) });
+        }
+        fetches.restart();
+        for plan in &fetches.plans {
+            assert!(plan.running.is_none() && plan.not_before.is_none());
+            assert_eq!((plan.due, plan.retry_delay), (Some(now), MIN_RETRY_DELAY));
+        }
+    }
+}

@@ -529,7 +529,8 @@ mod tests {
             ("uvx", &["--from", "sk-learn-mcp-server", "run"], &["--from", "sk-learn-mcp-server", "run"]),
             ("uvx", &["--from", "sk-live-S3CR3T0123456789", "run"], &["--from", "*", "run"]),
             ("cmd", &["/c", "npx", "sk-learn-mcp-server"], &["/c", "npx", "sk-learn-mcp-server"]),
-            ("npx", &["server", "sk-learn-mcp-server"], &["server", "*"]),
+            ("npx", &["server", "sk-learn-mcp-server"], &["server", "sk-learn-mcp-server"]),
+            ("timeout", &["60", "npx", "-y", "sk-learn-server"], &["60", "npx", "-y", "sk-learn-server"]),
             (
                 "s",
                 &["--commit", random, "--database-id", random],

@@ -82,9 +82,17 @@ pub struct StoredSecret {
 }
 
 impl StoredSecret {
-    /// Whether a text can be the [`label`](Self::label) of a secret.
+    /// Whether a text can be the [`label`](Self::label) of a secret, or one with numbers after it.
     pub fn is_label(text: &str) -> bool {
-        LABEL_STARTS.iter().any(|start| text.starts_with(start))
+        let mut base = text;
+        while let Some((before, number)) = base.rsplit_once('-')
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            base = before;
+        }
+        matches!(base, "arg" | "client-secret" | "command" | "headers-command" | "url")
+            || ["env-", "header-"].iter().any(|start| text.starts_with(start))
     }
 }
 
@@ -261,10 +269,6 @@ fn names_file(value: &EntryValue) -> bool {
         EntryValue::Flag(_) | EntryValue::Number(_) => false,
     }
 }
-
-/// How the labels of secrets begin.
-const LABEL_STARTS: [&str; 7] =
-    ["env-", "command", "arg-", "url", "header-", "headers-command", "client-secret"];
 
 struct SecretTaker<'p> {
     path_of: &'p mut dyn FnMut(&StoredSecret) -> String,

@@ -24,6 +24,7 @@ pub use event_id::EventId;
 pub use restore::RestoredStream;
 use stream::{CurrentReader, EventStream, PostStream};
 pub use stream::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
+pub use trimmed::MissingResponse;
 use trimmed::TrimmedResponses;
 pub use types::{
     Event, EventKind, FirstEvents, LogLimits, NextEvent, PostFormat, PushOutcome, Readability, Reader,

@@ -106,7 +106,11 @@ impl EventBody {
     /// Answers these requests with an error if they are open when the listener stops.
     pub(crate) fn answer_at_stop(self, requests: &[Id]) -> Self {
         let StreamReader { session, reader, .. } = &self.reader;
-        session.unanswered().add(reader.stream(), requests);
+        let unanswered = session.unanswered();
+        if unanswered.is_full() {
+            session.with_streams(|streams| unanswered.remove_ended(|stream| streams.is_answered(stream)));
+        }
+        unanswered.add(reader.stream(), requests);
         self
     }
 
@@ -135,19 +139,22 @@ impl EventBody {
                 return Poll::Ready(None);
             }
             let StreamReader { session, reader, .. } = &self.reader;
-            let (is_attached, next) = session.with_streams(|streams| {
-                let is_attached = streams.is_attached(*reader);
-                (is_attached, streams.next(*reader, || cx.waker().clone()))
+            let (is_attached, is_answered, next) = session.with_streams(|streams| {
+                let (is_attached, is_answered) =
+                    (streams.is_attached(*reader), streams.is_answered(reader.stream()));
+                (is_attached, is_answered, streams.next(*reader, || cx.waker().clone()))
             });
             match next {
                 NextEvent::Event { id, data } => self.push_event(id, data),
                 NextEvent::End => {
-                    let unanswered = if is_attached && session.is_given_up() {
+                    let is_given_up = session.is_given_up();
+                    // A stream with open requests ends for a reader whose log was trimmed, and may be resumed.
+                    let unanswered = if is_attached && (is_answered || is_given_up) {
                         session.unanswered().take(reader.stream())
                     } else {
                         Vec::new()
                     };
-                    if unanswered.is_empty() {
+                    if unanswered.is_empty() || !is_given_up {
                         return Poll::Ready(None);
                     }
                     self.push_errors(&unanswered);

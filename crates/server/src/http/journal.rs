@@ -51,6 +51,10 @@ struct State {
     open: BTreeMap<StreamId, (Vec<u8>, Extent)>,
 }
 
+/// What the journal of a session has cannot be loaded now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalUnavailable;
+
 /// How much was appended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
@@ -152,26 +156,26 @@ impl Journal {
     }
 
     /// Loads the responses that the journal of a session has for a stream, which this process serves.
-    async fn load_responses(&self, name: &str, stream: StreamId) -> Vec<Bytes> {
+    async fn load_responses(&self, name: &str, stream: StreamId) -> Result<Vec<Bytes>, JournalUnavailable> {
         if self.is_suspended() {
-            return Vec::new();
+            return Err(JournalUnavailable);
         }
         let journal = match timeout(LOAD_TIMEOUT, self.store.load(name, Box::new(|_| true))).await {
             Ok(Ok(stored)) => stored.unwrap_or_default().journal,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the responses of a session could not be loaded");
-                return Vec::new();
+                return Err(JournalUnavailable);
             }
             Err(_) => {
                 self.suspend();
-                return Vec::new();
+                return Err(JournalUnavailable);
             }
         };
         let responses = journal.iter().filter_map(|entry| match JournalEntry::decode(entry)? {
             JournalEntry::Response { stream: other, data } if other == stream => Some(data),
             _ => None,
         });
-        responses.collect()
+        Ok(responses.collect())
     }
 
     /// Waits until everything is stored that was recorded so far.
@@ -292,7 +296,7 @@ impl SessionJournal {
     }
 
     /// Loads the responses that the journal has for a stream.
-    pub(crate) async fn load_responses(&self, stream: StreamId) -> Vec<Bytes> {
+    pub(crate) async fn load_responses(&self, stream: StreamId) -> Result<Vec<Bytes>, JournalUnavailable> {
         self.journal.load_responses(&self.name, stream).await
     }
 

@@ -51,7 +51,7 @@ pub struct HttpListener {
 /// How many new sessions may wait to be accepted. Further ones wait with their connection.
 const MAX_WAITING_HOSTS: usize = 64;
 /// How long connections may take to write what is left after their sessions have ended.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait after a connection could not be accepted, mostly for lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -137,8 +137,9 @@ impl HttpListener {
     }
 
     /// Accepts no more sessions, waits at most `drain_timeout` until all requests of hosts have
-    /// their responses, then ends all sessions and closes everything. A request that has no response by then is
-    /// answered with an error, unless it came from a process that relays a pipe and sends it again.
+    /// their responses, then ends all sessions and closes everything. A request over Streamable HTTP that has no
+    /// response by then is answered with an error, unless it came from a process that relays a pipe and retries it. Hosts
+    /// over HTTP+SSE see the end of their stream only.
     ///
     /// Dropping the future closes everything at once.
     pub async fn shut_down(mut self, drain_timeout: Duration) {
@@ -162,7 +163,7 @@ impl HttpListener {
         }
         self.closing.cancel();
         if self.site.settings().relays_pipes {
-            // The processes that relay pipes send again what is harmless, to the next process.
+            // The processes that relay pipes retry what is harmless, at the next process.
             self.site.sessions.end_all();
         } else {
             self.site.sessions.give_up_all();

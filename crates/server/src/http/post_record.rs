@@ -20,15 +20,13 @@ pub(crate) struct PostRecord {
     requests: usize,
     /// How many of them have not ended.
     open: AtomicUsize,
-    /// Set once the POST is in the journal.
-    stored: OnceCell<()>,
+    /// Whether the POST is in the journal, once that is decided. A failure is final: a request that was executed
+    /// before is not recorded afterwards.
+    stored: OnceCell<bool>,
 }
 
 /// Largest POST that is recorded with its params. Of a larger one only the ids and methods are.
 const MAX_RECORDED_BODY: usize = 1024 * 1024;
-
-/// The POST is not in the journal.
-struct NotStored;
 
 impl PostRecord {
     /// A POST with this body and this many requests, which is not recorded yet.
@@ -36,15 +34,15 @@ impl PostRecord {
         Self { stream, body, requests, open: AtomicUsize::new(requests), stored: OnceCell::new() }
     }
 
-    /// A POST that another process has recorded, with this many requests that have not ended.
-    pub(crate) fn of_earlier_process(stream: StreamId, requests: usize) -> Self {
-        let stored = OnceCell::new_with(Some(()));
-        Self { stored, ..Self::new(stream, Bytes::new(), requests) }
+    /// A POST that another process has recorded, with this many requests, of which `open` have not ended.
+    pub(crate) fn restored(stream: StreamId, requests: usize, open: usize) -> Self {
+        let (open, stored) = (AtomicUsize::new(open), OnceCell::new_with(Some(true)));
+        Self { open, stored, ..Self::new(stream, Bytes::new(), requests) }
     }
 
     /// Whether the POST is in the journal.
     pub(crate) fn is_stored(&self) -> bool {
-        self.stored.initialized()
+        self.stored.get() == Some(&true)
     }
 
     /// Whether the POST has several requests.
@@ -52,34 +50,35 @@ impl PostRecord {
         self.requests > 1
     }
 
-    /// Records the POST, if the host can come back for its responses, unless that was done.
+    /// Records the POST, if the host can come back for its responses, unless that was done or has failed.
     pub(crate) async fn store(&self, session: &HttpSession, journal: &SessionJournal) {
-        if self.is_stored() || !session.can_resume(self.stream) {
+        if self.stored.initialized() || !session.can_resume(self.stream) {
             return;
         }
         // Another request of the batch waits meanwhile: none of them may be executed before.
-        let _ = self.stored.get_or_try_init(|| self.append(session, journal)).await;
+        self.stored.get_or_init(|| self.append(session, journal)).await;
     }
 
-    async fn append(&self, session: &HttpSession, journal: &SessionJournal) -> Result<(), NotStored> {
+    /// Appends the POST to the journal. Returns whether it is stored.
+    async fn append(&self, session: &HttpSession, journal: &SessionJournal) -> bool {
         let is_large = self.body.len() > MAX_RECORDED_BODY;
         let body = if is_large { without_params(&self.body) } else { self.body.clone() };
         if body.len() > MAX_RECORDED_BODY {
             // So many requests in one POST are those of no host that means well.
-            return Err(NotStored);
+            return false;
         }
         if !journal.append(&JournalEntry::Open { stream: self.stream, body }).await {
             // The call is served all the same: its host gets a response unless this process ends too, and
             // with a full disk nothing could be called any more.
             tracing::debug!("a call was not recorded before it is executed");
-            return Err(NotStored);
+            return false;
         }
         // The host gets an event id only for what is recorded. An older host gets its first one with the
         // first message before the response, such as progress.
         if session.accepts_empty_event() {
             session.begin_stream(self.stream);
         }
-        Ok(())
+        true
     }
 
     /// Takes note of the end of a request. Once all have ended, the journal need not keep the POST for longer than it

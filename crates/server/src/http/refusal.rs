@@ -7,6 +7,7 @@ use bowline_proto::wire::{Id, RpcError, code};
 use http::StatusCode;
 use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
+use super::journal::JournalUnavailable;
 use super::reply::{self, Reply};
 use super::request_body::BodyRefusal;
 
@@ -39,6 +40,8 @@ pub(crate) enum Refusal {
     /// The session is unknown or has ended; the host is not told which.
     UnknownSession,
     Resume(ResumeError),
+    /// A stream cannot be resumed before its recorded responses can be loaded.
+    Journal(JournalUnavailable),
     /// A limit of the host, of its identity or of the listener is reached, with the error for this request of it.
     Limit(Option<Id>, RpcError),
     /// No more sessions are accepted.
@@ -111,9 +114,10 @@ impl Refusal {
             // Not 404, which would end the session for the host. It knows by this that the stream is
             // lost, and with it the response that it waited for there; the session goes on.
             Self::Resume(_) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyRefusal::NoMemory) | Self::Draining | Self::UnverifiedToken => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Body(BodyRefusal::NoMemory)
+            | Self::Draining
+            | Self::UnverifiedToken
+            | Self::Journal(JournalUnavailable) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -160,6 +164,7 @@ impl Refusal {
             Self::Body(BodyRefusal::Broken) => "the body cannot be read",
             Self::Body(BodyRefusal::NoMemory) => "there are too many large messages",
             Self::UnknownSession => "no such session",
+            Self::Journal(JournalUnavailable) => "recorded responses cannot be loaded now",
             Self::Draining => "no more sessions are accepted",
         };
         message.to_owned()
@@ -179,6 +184,7 @@ macro_rules! from {
 from! {
     BodyRefusal => Body,
     GuardRefusal => Guard,
+    JournalUnavailable => Journal,
     PostRefusal => Post,
     ResumeError => Resume,
     VersionRefusal => Version,

@@ -57,7 +57,7 @@ pub(crate) async fn find_or_restore(
     }
     for RecordedPost { stream, open } in posts {
         let requests = stream.unanswered + stream.responses.len();
-        let record = Arc::new(PostRecord::of_earlier_process(stream.stream, requests));
+        let record = Arc::new(PostRecord::restored(stream.stream, requests, open.len()));
         for message in open {
             let post = PostTicket::repeated(Arc::clone(&session), stream.stream, Arc::clone(&record));
             inbox.push(InboundMessage::new(message, Some(post)));

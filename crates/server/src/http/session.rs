@@ -24,7 +24,7 @@ use super::session_id::SessionId;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use super::source::InboundPost;
-use super::stateless_sessions::StatelessPlace;
+use super::stateless_sessions::StatelessRegistration;
 use super::unanswered::UnansweredRequests;
 use crate::admission::HostAdmission;
 use crate::audience::Audience;
@@ -56,7 +56,7 @@ pub(crate) struct HttpSession {
     /// Those of them that are on event streams.
     unanswered: UnansweredRequests,
     /// The place of a stateless session among those that are open.
-    place: Option<StatelessPlace>,
+    place: Option<StatelessRegistration>,
     /// Counts this session as open.
     _open: OpenSession,
 }
@@ -144,7 +144,7 @@ impl HttpSession {
     }
 
     /// Holds the place of a stateless session.
-    pub(crate) fn with_place(mut self, place: StatelessPlace) -> Self {
+    pub(crate) fn with_place(mut self, place: StatelessRegistration) -> Self {
         self.place = Some(place);
         self
     }

@@ -18,21 +18,21 @@ struct OpenRequests {
     by_number: HashMap<u64, Weak<HttpSession>>,
 }
 
-/// The place of a session among those that are open. Dropping it removes the session.
-pub(crate) struct StatelessPlace {
+/// The registration of a session among those that are open. Dropping it removes the session.
+pub(crate) struct StatelessRegistration {
     sessions: StatelessSessions,
     number: u64,
 }
 
 impl StatelessSessions {
-    /// Adds the session that `build` makes with its place.
-    pub(crate) fn add(&self, build: impl FnOnce(StatelessPlace) -> HttpSession) -> Arc<HttpSession> {
+    /// Adds the session that `build` makes with its registration.
+    pub(crate) fn add(&self, build: impl FnOnce(StatelessRegistration) -> HttpSession) -> Arc<HttpSession> {
         let number = {
             let mut open = self.0.lock();
             open.next_number += 1;
             open.next_number
         };
-        let session = Arc::new(build(StatelessPlace { sessions: self.clone(), number }));
+        let session = Arc::new(build(StatelessRegistration { sessions: self.clone(), number }));
         self.0.lock().by_number.insert(number, Arc::downgrade(&session));
         session
     }
@@ -43,14 +43,14 @@ impl StatelessSessions {
     }
 }
 
-impl Drop for StatelessPlace {
+impl Drop for StatelessRegistration {
     fn drop(&mut self) {
         self.sessions.0.lock().by_number.remove(&self.number);
     }
 }
 
-impl fmt::Debug for StatelessPlace {
+impl fmt::Debug for StatelessRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StatelessPlace").field(&self.number).finish()
+        f.debug_tuple("StatelessRegistration").field(&self.number).finish()
     }
 }

@@ -161,7 +161,7 @@ impl PostTicket {
 fn without_content(response: &Bytes) -> Option<Bytes> {
     match parse_one(response) {
         Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
-            Some(outgoing::response(&id, Err(&response_lost())).body())
+            Some(outgoing::response(&id, Err(&response_lost(true))).body())
         }
         _ => None,
     }

@@ -23,6 +23,8 @@ pub(crate) struct Memory {
     touches: Arc<AtomicUsize>,
     /// Whether appending fails.
     is_full: Arc<AtomicBool>,
+    /// Whether loading fails.
+    pub(crate) is_unreadable: Arc<AtomicBool>,
     /// Whether a session without a record has no journal, as in a folder of files.
     needs_record: bool,
     /// Held while records are neither saved nor removed, as if by a slow disk.
@@ -70,6 +72,9 @@ impl SessionStore for Memory {
 
     fn load(&self, session: &str, accepts: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
         self.loads.fetch_add(1, Ordering::Relaxed);
+        if self.is_unreadable.load(Ordering::Relaxed) {
+            return Box::pin(ready(Err("the disk does not answer".to_owned())));
+        }
         let found = self.sessions.lock().get(session).cloned();
         let load_time = self.load_time;
         Box::pin(async move {

@@ -108,6 +108,25 @@ async fn requests_on_event_streams_are_given_up() {
     assert_eq!(messages(&several.text().await), [given_up(3)]);
 }
 
+/// Canceled requests do not use up the memory for those that are open.
+#[tokio::test]
+async fn a_long_request_is_given_up_after_many_canceled_ones() {
+    let (listener, host, _reports) = start().await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let mut long = host.post(&request(0, "talk", json!({"steps": 1, "token": 0}))).await.expect_events();
+    assert_eq!(long.message().await["params"]["progress"], 1);
+    for id in 1..=513 {
+        let call = request(id, "talk", json!({"steps": 1, "token": id}));
+        let mut canceled = host.post(&call).await.expect_events();
+        assert_eq!(canceled.message().await["params"]["progress"], 1);
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        host.post(&cancel).await.expect_empty(202).await;
+    }
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    assert_eq!(messages(&long.text().await), [given_up(0)]);
+}
+
 /// Hosts of 2026-07-28 cannot come back, so this is all that they learn.
 #[tokio::test]
 async fn requests_without_a_session_are_given_up() {

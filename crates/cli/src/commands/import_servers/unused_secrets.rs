@@ -1,17 +1,22 @@
 //! Removes the files of secrets that a configuration no longer refers to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bowline_hosts::StoredSecret;
-use bowline_settings::{ConfigEditor, home_folder, read_text_file};
+use bowline_settings::{ConfigEditor, TextFileError, home_folder, read_text_file};
 
 use super::secret_files::{FOLDER, is_own};
 use crate::env;
 use crate::settings::Settings;
 
-/// Finds the files in the folder of secrets that a configuration refers to. They need not exist.
-pub(in crate::commands) fn find_secrets(editor: &ConfigEditor, settings: &Settings) -> BTreeSet<PathBuf> {
+/// The files in the folder of secrets that a configuration refers to, which need not exist, and of each whether an
+/// import could have given it its name.
+pub(in crate::commands) type ReferencedSecrets = BTreeMap<PathBuf, bool>;
+
+/// Finds the files in the folder of secrets that a configuration refers to.
+pub(in crate::commands) fn find_secrets(editor: &ConfigEditor, settings: &Settings) -> ReferencedSecrets {
     let folder = folder_of(editor.path());
     let secrets = folder.join(FOLDER);
     let home = home_folder(&*settings.env);
@@ -20,20 +25,33 @@ pub(in crate::commands) fn find_secrets(editor: &ConfigEditor, settings: &Settin
         _ => folder.join(path),
     };
     let files = editor.file_references().into_iter().map(resolve);
-    files.filter(|file| file.parent() == Some(secrets.as_path())).collect()
+    let files = files.filter(|file| file.parent() == Some(secrets.as_path()));
+    files
+        .map(|file| (has_name_of_secret(&file, editor), file))
+        .map(|(is_named, file)| (file, is_named))
+        .collect()
+}
+
+/// Whether an import could have given a file its name, `SERVER.LABEL`. What somebody put there by hand is theirs, and may
+/// be nowhere else.
+fn has_name_of_secret(file: &Path, editor: &ConfigEditor) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut dots = name.match_indices('.').map(|(at, _)| at);
+    dots.any(|at| editor.has_server(&name[..at]) && StoredSecret::is_label(&name[at + 1..]))
 }
 
 /// Removes the files that the configuration referred to before it was changed and saved, and does not any more. Says
 /// what became of each.
 pub(in crate::commands) fn remove_unused_secrets(
-    before: &BTreeSet<PathBuf>,
+    before: &ReferencedSecrets,
     editor: &ConfigEditor,
     settings: &Settings,
 ) {
     let after = find_secrets(editor, settings);
-    for file in before.difference(&after).filter(|file| file.symlink_metadata().is_ok()) {
+    let unused = before.iter().filter(|(file, _)| !after.contains_key(*file));
+    for (file, is_named) in unused.filter(|(file, _)| file.symlink_metadata().is_ok()) {
         let path = file.display();
-        let note = match remove_secret(file, editor.path(), settings) {
+        let note = match remove_secret(file, *is_named, editor, settings) {
             Ok(()) => format!("removed the secret file {path}, which nothing refers to any more"),
             Err(why) => format!("the secret file {path} stays: {why}"),
         };
@@ -42,31 +60,34 @@ pub(in crate::commands) fn remove_unused_secrets(
 }
 
 /// Removes a file that is ours. The error says why it stays.
-fn remove_secret(file: &Path, config: &Path, settings: &Settings) -> Result<(), String> {
+fn remove_secret(
+    file: &Path,
+    is_named: bool,
+    editor: &ConfigEditor,
+    settings: &Settings,
+) -> Result<(), String> {
     let about = file.symlink_metadata().map_err(|error| env::describe_io_error(&error))?;
     let is_link = file.parent().is_some_and(Path::is_symlink);
-    if is_link || !about.is_file() || !is_own(&about) || !has_name_of_secret(file) {
+    if is_link || !about.is_file() || !is_own(&about) || !is_named {
         return Err(
             "it is not a file that bowline has written; remove it yourself if nothing needs it".to_owned()
         );
     }
-    if let Some(other) = find_other_user(file, config, settings) {
-        return Err(format!("{} refers to it", other.display()));
+    if let Some(why) = find_other_user(file, editor, settings) {
+        return Err(why);
     }
     std::fs::remove_file(file).map_err(|error| {
         format!("it cannot be removed: {}; remove it yourself", env::describe_io_error(&error))
     })
 }
 
-/// Whether an import could have given a file its name, `SERVER.LABEL`. What somebody put there by hand is theirs.
-fn has_name_of_secret(file: &Path) -> bool {
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.match_indices('.').any(|(at, dot)| StoredSecret::is_label(&name[at + dot.len()..]))
-}
-
-/// Finds another configuration that refers to a file: one beside this one, or one that is used together with it.
-fn find_other_user(file: &Path, config: &Path, settings: &Settings) -> Option<PathBuf> {
-    let name = file.file_name()?.to_str()?;
+/// Finds what else refers to a file, or might: this configuration in another spelling, one beside it, or one that is
+/// used together with it. Returns it as a sentence.
+fn find_other_user(file: &Path, editor: &ConfigEditor, settings: &Settings) -> Option<String> {
+    let (config, name) = (editor.path(), file.file_name()?.to_str()?);
+    if refers_to(&editor.text(), name) {
+        return Some(format!("{} still names it", config.display()));
+    }
     let folder = Some(folder_of(config)).filter(|folder| !folder.as_os_str().is_empty());
     let beside = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
     let beside = beside
@@ -75,15 +96,19 @@ fn find_other_user(file: &Path, config: &Path, settings: &Settings) -> Option<Pa
     let used = settings.files.paths().into_iter().map(|(path, _)| path.to_owned());
     let own = config.canonicalize().ok();
     let mut others = beside.chain(used).filter(|path| path.canonicalize().ok() != own);
-    others.find(|path| read_text_file(path, MAX_FILE_MEBIBYTES).is_ok_and(|text| refers_to(&text, name)))
+    others.find_map(|path| match read_text_file(&path, MAX_FILE_MEBIBYTES) {
+        Ok(text) if refers_to(&text, name) => Some(format!("{} refers to it", path.display())),
+        Ok(_) => None,
+        Err(TextFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(why) => Some(format!("{}, which may refer to it, cannot be read: {why}", path.display())),
+    })
 }
 
-/// Whether a text has a placeholder for a file of this name, in any folder.
+/// Whether a text names a file of this name in any folder, in a placeholder or as a path.
 fn refers_to(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
-        let is_end = text[at + name.len()..].trim_start().starts_with('}');
-        is_end && text[..at].ends_with(['/', '\\'])
-    })
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    text.match_indices(name)
+        .any(|(at, _)| text[..at].ends_with(['/', '\\']) && !text[at + name.len()..].starts_with(is_inside))
 }
 
 fn folder_of(config: &Path) -> &Path {

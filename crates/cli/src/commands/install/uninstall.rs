@@ -329,7 +329,11 @@ impl UninstallPlan {
         record: Option<&InstallRecord>,
     ) -> Outcome<HostDocument> {
         let written = record.and_then(|record| record.entries.iter().find(|entry| entry.name == name));
-        if let Some(removed) = written.and_then(|written| document.remove_inserted(name, &written.text)) {
+        let removed = written.and_then(|written| document.remove_inserted(name, &written.text));
+        // A member that was put before the entry since then keeps its comma, which not every parser allows.
+        if let Some(removed) = removed
+            && (removed.is_strict_json() || !document.is_strict_json())
+        {
             return Ok(removed);
         }
         document.remove(name).map_err(|error| {

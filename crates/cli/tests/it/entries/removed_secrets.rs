@@ -51,6 +51,36 @@ fn the_secrets_of_a_removed_server_are_removed_unless_they_are_used() {
     assert_eq!(config(&context).unwrap(), left);
 }
 
+/// The file of another server, one with a name of its own, and one that a configuration may refer to.
+#[test]
+fn secrets_that_may_be_of_use_elsewhere_stay() {
+    let context = Context::new();
+    store(&context, &["a.env-T", "a.env-U", "a.env-V", "a.url-list", "prod.url"]);
+    std::fs::write(context.path("home/.config/bowline/torn.toml"), [0xff]).unwrap();
+    context.user_config(
+        "[servers.a]\ncommand = 'a'\nargs = ['{file:secrets/a.url-list}', '{file:secrets/prod.url}']\n\
+         env = { T = '{file:secrets/a.env-T}', U = '{file:secrets/a.env-U}', V = '{file:secrets/a.env-V}' }\n\
+         [servers.b]\ncommand = 'b'\nenv = { T = '{file:secrets/../secrets/a.env-T}' }\n\
+         [servers.c]\nurl = 'https://c.example/mcp'\nca_file = 'secrets/a.env-V'\n",
+    );
+    let by_hand = "it is not a file that bowline has written; remove it yourself if nothing needs it";
+    snapshot!(context.run(context.bowline(["remove", "a"])).replace(by_hand, "BY HAND"), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: removed `a` from [TMP]/home/.config/bowline/config.toml
+    note: the secret file [TMP]/home/.config/bowline/secrets/a.env-T stays: [TMP]/home/.config/bowline/config.toml still names it
+    note: the secret file [TMP]/home/.config/bowline/secrets/a.env-U stays: [TMP]/home/.config/bowline/torn.toml, which may refer to it, cannot be read: not UTF-8 text
+    note: the secret file [TMP]/home/.config/bowline/secrets/a.env-V stays: [TMP]/home/.config/bowline/config.toml still names it
+    note: the secret file [TMP]/home/.config/bowline/secrets/a.url-list stays: BY HAND
+    note: the secret file [TMP]/home/.config/bowline/secrets/prod.url stays: BY HAND
+    ---
+    ");
+    for name in ["a.env-T", "a.env-U", "a.env-V", "a.url-list", "prod.url"] {
+        assert!(is_stored(&context, name), "{name}");
+    }
+}
+
 #[test]
 fn the_secret_of_a_server_that_add_replaces_is_removed() {
     let context = Context::new();

@@ -172,6 +172,25 @@ fn a_file_that_has_changed_loses_only_the_entry() {
     assert_eq!(left, serde_json::from_str::<Value>(claude_fixture()).unwrap());
 }
 
+/// A host that reads JSON alone would refuse the file.
+#[test]
+fn a_server_that_was_put_before_the_entry_keeps_no_comma() {
+    for before in ["{\"mcpServers\":{}}", "{\n  \"mcpServers\": {}\n}\n"] {
+        let context = Context::new();
+        context.write("home/.claude.json", before);
+        run_json(&context, &["install", "claude-code", "--yes"]);
+        let path = context.path("home/.claude.json");
+        let other = r#""other":{"command":"z"}"#;
+        let installed = std::fs::read_to_string(&path).unwrap();
+        let edited = installed.replacen("\"bowline\"", &format!("{other},\"bowline\""), 1);
+        std::fs::write(&path, edited).unwrap();
+        assert_eq!(run_json(&context, &["uninstall", "claude-code", "--yes"])["state"], "removed");
+        let left = std::fs::read_to_string(&path).unwrap();
+        let expected = serde_json::json!({"mcpServers": {"other": {"command": "z"}}});
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&left).unwrap(), expected, "{left}");
+    }
+}
+
 #[test]
 fn an_entry_that_was_written_by_hand_is_removed() {
     let context = Context::new();

@@ -75,12 +75,15 @@ fn find_after_scheme(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a word begins as the keys of a well-known service do. A short one counts if it is not made of words.
+/// Whether a word begins as the keys of a well-known service do, and is not made of words: a package may be called
+/// `sk-learn-server`.
 pub(super) fn has_token_prefix(word: &str) -> bool {
     let Some(prefix) = TOKEN_PREFIXES.iter().find(|prefix| word.starts_with(**prefix)) else { return false };
-    let is_short_key =
-        || word.len() >= MIN_KEY_CHARS && prefix.ends_with(['-', '_']) && !is_joined_words(word);
-    word.len() >= MIN_PREFIXED_CHARS || is_short_key()
+    let is_apart = prefix.ends_with(['-', '_']);
+    if is_apart && is_joined_words(word) {
+        return false;
+    }
+    word.len() >= if is_apart { MIN_KEY_CHARS } else { MIN_PREFIXED_CHARS }
 }
 
 /// Whether a part of a path looks like it was drawn at random.
@@ -176,7 +179,12 @@ fn merge(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 const JWT_PREFIX: &str = "eyJ";
 
 /// How tokens of well-known services begin.
-const TOKEN_PREFIXES: [&str; 22] = [
+const TOKEN_PREFIXES: [&str; 27] = [
+    "hf_",
+    "gsk_",
+    "shpat_",
+    "dop_v1_",
+    "ASIA",
     "sk-",
     "sk_",
     "pk_",
@@ -203,7 +211,7 @@ const TOKEN_PREFIXES: [&str; 22] = [
 
 /// From this length on, a word with such a beginning is a token.
 const MIN_PREFIXED_CHARS: usize = 16;
-/// From this length on, it is one if the rest of it is not made of words.
+/// From this length on, a word is a token whose beginning ends with a hyphen or an underscore.
 const MIN_KEY_CHARS: usize = 8;
 /// Shortest word that is a token because it looks random.
 const MIN_RANDOM_CHARS: usize = 32;

@@ -16,6 +16,8 @@
 //!
 //! Whatever the reply, nothing proves that a request was not executed if the server sent a message
 //! about it before: progress, a question on its stream, or the stream itself when it was resumed.
+//! The sixth refusal of the session proves nothing either, so a server that loses every session at
+//! once (`NotAffine`) leaves the label `unknown`.
 //!
 //! The transport knows the first two rows and sets the outcome of its faults by them; `retry`
 //! decides by the rest. A proxy answers the same whatever happened behind it, and a server whose

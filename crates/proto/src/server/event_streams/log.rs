@@ -43,11 +43,12 @@ impl<W> EventStreams<W> {
         {
             self.lost_requests.push(id);
         }
+        let number = state.first;
+        state.first += 1;
         // A host that knows no event of the stream cannot ask for the response.
         if event.kind == EventKind::Response && state.is_known && state.post.is_some() {
-            self.trimmed.push(stream, state.first, &event.data);
+            self.remember_trimmed(stream, number, &event.data);
         }
-        state.first += 1;
         self.finish_if_over(stream);
     }
 }

@@ -220,6 +220,11 @@ fn response_to(request: &Id, bytes: usize) -> Event {
     Event { data: outgoing::response(request, Ok(&result)).body(), kind: EventKind::Response }
 }
 
+/// The requests whose responses whoever resumes after this event misses.
+fn missing(streams: &EventStreams<u64>, last: &str) -> Vec<Id> {
+    streams.missing_responses(id(last)).into_iter().map(|missing| missing.request).collect()
+}
+
 /// The log is bounded. What a host asks for that is no longer there comes from elsewhere, as a new event.
 #[test]
 fn hl_07_a_trimmed_response_is_replaced_when_its_stream_is_resumed() {
@@ -233,28 +238,28 @@ fn hl_07_a_trimmed_response_is_replaced_when_its_stream_is_resumed() {
         assert_eq!(streams.push(reader.stream(), &response_to(request, 200)), PushOutcome::Stored);
     }
     assert_eq!(streams.streams.len(), 1, "nothing is left of it");
-    assert_eq!(streams.trimmed_requests(id("1-1")), [one.clone(), two.clone()]);
-    assert_eq!(streams.trimmed_requests(id("1-2")), std::slice::from_ref(&two));
-    assert_eq!(streams.trimmed_requests(id("2-1")), []);
+    assert_eq!(missing(&streams, "1-1"), [one.clone(), two.clone()]);
+    assert_eq!(missing(&streams, "1-2"), std::slice::from_ref(&two));
+    assert_eq!(missing(&streams, "2-1"), []);
     let other = [(one.clone(), "first".into()), (two.clone(), "second".into())];
     let resumed = streams.resume_with(id("1-2"), &other).unwrap();
     assert_eq!(read_all(&mut streams, resumed), (vec![("1-4".into(), "second".into())], NextEvent::End));
     // Again, from the same event: what was sent is in the log.
-    assert_eq!(streams.trimmed_requests(id("1-2")), []);
+    assert_eq!(missing(&streams, "1-2"), []);
     let resumed = streams.resume_with(id("1-2"), &[]).unwrap();
     assert_eq!(texts(&mut streams, resumed), ["second"]);
     // From an earlier one, the other response is missing.
-    assert_eq!(streams.trimmed_requests(id("1-1")), std::slice::from_ref(&one));
+    assert_eq!(missing(&streams, "1-1"), std::slice::from_ref(&one));
     let resumed = streams.resume_with(id("1-1"), &other).unwrap();
     assert_eq!(texts(&mut streams, resumed), ["second", "first"]);
     assert_eq!(streams.logged_bytes, "secondfirst".len());
     // A replacement that is too large for the log is dropped from it again, and remembered again.
     let large = response_to(&one, 200);
-    streams.trimmed.push(StreamId(7), 3, &large.data);
+    streams.remember_trimmed(StreamId(7), 3, &large.data);
     let resumed = streams.resume_with(id("7-0"), &[(one.clone(), large.data.clone())]).unwrap();
     assert_eq!(texts(&mut streams, resumed), [String::from_utf8(large.data.to_vec()).unwrap()]);
     streams.detach(resumed);
-    assert_eq!(streams.trimmed_requests(id("7-3")), std::slice::from_ref(&one));
+    assert_eq!(missing(&streams, "7-3"), std::slice::from_ref(&one));
     assert_eq!(streams.resume_with(id("8-0"), &[]), Err(ResumeError::UnknownEvent));
     assert_eq!(streams.resume_with(id("0-18446744073709551615"), &[]), Err(ResumeError::UnknownEvent));
 }
@@ -269,13 +274,55 @@ fn the_memory_of_trimmed_responses_is_bounded() {
         streams.detach(reader);
         streams.push(reader.stream(), &response_to(&Id::Int(number), 200));
     }
-    assert_eq!(streams.trimmed_requests(id("88-0")), []);
-    assert_eq!(streams.trimmed_requests(id("89-0")), [Id::Int(88)]);
-    assert_eq!(streams.trimmed_requests(id("600-0")), [Id::Int(599)]);
+    assert_eq!(missing(&streams, "88-0"), []);
+    assert_eq!(missing(&streams, "89-0"), [Id::Int(88)]);
+    assert_eq!(missing(&streams, "600-0"), [Id::Int(599)]);
     let unknown = streams.open_post(1, PostFormat::Any);
     streams.detach(unknown);
     streams.push(unknown.stream(), &response_to(&Id::Int(1), 200));
-    assert_eq!(streams.trimmed_requests(id("601-0")), []);
+    assert_eq!(missing(&streams, "601-0"), []);
+}
+
+/// Whoever resumes a stream without one of its responses would wait for it in vain.
+#[test]
+fn a_stream_with_a_forgotten_response_is_not_resumed() {
+    let mut streams = streams();
+    let reader = streams.open_post(2, PostFormat::Any);
+    streams.begin_event(reader);
+    streams.detach(reader);
+    for request in [Id::from_string(&"i".repeat(300)), Id::Int(1)] {
+        streams.push(reader.stream(), &response_to(&request, 200));
+    }
+    assert_eq!(streams.resume_with(id("1-0"), &[]), Err(ResumeError::TooOld));
+    let resumed = streams.resume_with(id("1-1"), &[(Id::Int(1), "other".into())]).unwrap();
+    assert_eq!(texts(&mut streams, resumed), ["other"]);
+    // As is one whose responses are more than are remembered.
+    let mut streams = EventStreams::<u64>::new(LIMITS);
+    let reader = streams.open_post(514, PostFormat::Any);
+    streams.begin_event(reader);
+    streams.detach(reader);
+    for number in 0..513 {
+        streams.push(reader.stream(), &response_to(&Id::Int(number), 200));
+    }
+    assert_eq!(streams.resume_with(id("1-0"), &[]), Err(ResumeError::TooOld));
+    assert!(streams.resume_with(id("1-1"), &[]).is_ok());
+}
+
+/// An error in place of a response says that it was too large only if it was.
+#[test]
+fn a_missing_response_is_oversized_if_the_log_cannot_hold_it() {
+    let mut streams = streams();
+    let reader = streams.open_post(10, PostFormat::Any);
+    streams.begin_event(reader);
+    streams.detach(reader);
+    streams.push(reader.stream(), &response_to(&Id::Int(0), 200));
+    for number in 1..4 {
+        streams.push(reader.stream(), &response_to(&Id::Int(number), 20));
+    }
+    let missing = streams.missing_responses(id("1-0"));
+    let oversized: Vec<_> =
+        missing.into_iter().map(|missing| (missing.request, missing.is_oversized)).collect();
+    assert_eq!(oversized, [(Id::Int(0), true), (Id::Int(1), false), (Id::Int(2), false)]);
 }
 
 /// Progress that was dropped from the log keeps no host from its response.

@@ -1,6 +1,6 @@
 //! Responses that were dropped from the log while the host may still ask for them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
@@ -9,10 +9,15 @@ use super::types::{Event, EventKind, PostFormat, Reader, ResumeError, StreamId};
 use super::{EventId, EventStreams};
 use crate::wire::{Id, outgoing};
 
-/// The responses that were dropped from the log of a session, the oldest first. They are no longer here; what is left
-/// is which requests they were for.
+/// The responses that were dropped from the log of a session. They are no longer here; what is left is which requests
+/// they were for.
 #[derive(Debug, Default)]
-pub(super) struct TrimmedResponses(VecDeque<TrimmedResponse>);
+pub(super) struct TrimmedResponses {
+    /// The oldest first.
+    responses: VecDeque<TrimmedResponse>,
+    /// For each stream with responses that are no longer in `responses`, or never were: the number of the last of them.
+    forgotten: BTreeMap<StreamId, u64>,
+}
 
 /// A response that was dropped from the log.
 #[derive(Debug)]
@@ -20,8 +25,16 @@ struct TrimmedResponse {
     stream: StreamId,
     /// The number that its event had.
     number: u64,
+    missing: MissingResponse,
+}
+
+/// A response that was dropped from the log, and that whoever resumes its stream needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingResponse {
     /// The request that it was for.
-    request: Id,
+    pub request: Id,
+    /// Whether it was larger than the whole log may be.
+    pub is_oversized: bool,
 }
 
 /// How many responses that were dropped are remembered for each session, as many as it may have calls open.
@@ -30,13 +43,9 @@ const MAX_TRIMMED_RESPONSES: usize = 512;
 const MAX_ID_BYTES: usize = 256;
 
 impl TrimmedResponses {
-    /// Remembers a response that is dropped. The oldest makes room.
-    pub(super) fn push(&mut self, stream: StreamId, number: u64, data: &Bytes) {
-        let Some(request) = outgoing::response_id(data, MAX_ID_BYTES) else { return };
-        if self.0.len() >= MAX_TRIMMED_RESPONSES {
-            self.0.pop_front();
-        }
-        self.0.push_back(TrimmedResponse { stream, number, request });
+    /// Whether a response that was sent after this event, on the same stream, was dropped and is not remembered.
+    fn has_forgotten_after(&self, last: EventId) -> bool {
+        self.forgotten.get(&last.stream).is_some_and(|number| *number > last.number)
     }
 }
 
@@ -48,22 +57,50 @@ impl TrimmedResponse {
 }
 
 impl<W> EventStreams<W> {
-    /// The requests whose responses were sent after this event on its stream, and were dropped from the log.
-    /// Whoever resumes the stream needs other responses for them: see [`EventStreams::resume_with`].
-    pub fn trimmed_requests(&self, last: EventId) -> Vec<Id> {
-        let missed = self.trimmed.0.iter().filter(|trimmed| trimmed.is_after(last));
-        missed.map(|trimmed| trimmed.request.clone()).collect()
+    /// Remembers a response that is dropped. The oldest makes room.
+    pub(super) fn remember_trimmed(&mut self, stream: StreamId, number: u64, data: &Bytes) {
+        let Some(request) = outgoing::response_id(data, MAX_ID_BYTES) else {
+            return self.forget_trimmed(stream, number);
+        };
+        let missing = MissingResponse { request, is_oversized: data.len() > self.limits.bytes };
+        self.trimmed.responses.push_back(TrimmedResponse { stream, number, missing });
+        if self.trimmed.responses.len() > MAX_TRIMMED_RESPONSES
+            && let Some(oldest) = self.trimmed.responses.pop_front()
+        {
+            self.forget_trimmed(oldest.stream, oldest.number);
+        }
+    }
+
+    /// Takes note that a response is not remembered, as long as its stream could be resumed without it.
+    fn forget_trimmed(&mut self, stream: StreamId, number: u64) {
+        let TrimmedResponses { responses, forgotten } = &mut self.trimmed;
+        let last = forgotten.entry(stream).or_default();
+        *last = number.max(*last);
+        forgotten.retain(|stream, _| {
+            self.streams.contains_key(stream) || responses.iter().any(|trimmed| trimmed.stream == *stream)
+        });
+    }
+
+    /// The responses that were sent after this event on its stream, and were dropped from the log.
+    /// Whoever resumes the stream needs others in their place: see [`EventStreams::resume_with`].
+    pub fn missing_responses(&self, last: EventId) -> Vec<MissingResponse> {
+        let missed = self.trimmed.responses.iter().filter(|trimmed| trimmed.is_after(last));
+        missed.map(|trimmed| trimmed.missing.clone()).collect()
     }
 
     /// Makes the caller the reader of a stream, from the event after `last` on. In place of responses that were
     /// dropped from the log it gets those in `responses`, as new events. What else was dropped from the stream of a
-    /// POST is left out, since the host waits for nothing but responses there.
+    /// POST is left out, since the host waits for nothing but responses there. If a response was dropped that is not
+    /// remembered, the event is too old.
     // HL-07
     pub fn resume_with(&mut self, last: EventId, responses: &[(Id, Bytes)]) -> Result<Reader, ResumeError> {
+        if self.trimmed.has_forgotten_after(last) {
+            return Err(ResumeError::TooOld);
+        }
         let mut next_number = 0;
         let mut replayed = Vec::new();
-        self.trimmed.0.retain(|trimmed| {
-            let response = responses.iter().find(|(request, _)| *request == trimmed.request);
+        self.trimmed.responses.retain(|trimmed| {
+            let response = responses.iter().find(|(request, _)| *request == trimmed.missing.request);
             let Some((_, data)) = response.filter(|_| trimmed.is_after(last)) else { return true };
             next_number = trimmed.number + 1;
             replayed.push(Event { data: data.clone(), kind: EventKind::Response });
@@ -93,6 +130,11 @@ impl<W> EventStreams<W> {
     pub fn is_attached(&self, reader: Reader) -> bool {
         let current = self.streams.get(&reader.stream).and_then(|state| state.reader.as_ref());
         current.is_some_and(|current| current.key == reader.key)
+    }
+
+    /// Whether all requests of the POST with this stream have ended.
+    pub fn is_answered(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_none_or(EventStream::is_answered)
     }
 }
 

@@ -124,7 +124,7 @@ fn notifications_and_elements_of_batches_are_checked_and_responses_are_not() {
 }
 
 #[test]
-fn as_many_members_as_nobody_has_are_refused() {
+fn too_many_members_are_refused() {
     let params = |count: usize| {
         let members: Vec<String> = (0..count).map(|number| format!("\"{number}\":0")).collect();
         format!("{{{}}}", members.join(","))

@@ -503,7 +503,7 @@ fn hm_10_stale_headers_are_corrected_once() {
 /// A tool that ends its own session is refused alike after each execution, on sessions that answer
 /// everything else.
 #[test]
-fn a_request_that_is_refused_for_its_session_again_and_again_is_given_up() {
+fn a_request_is_given_up_when_its_session_is_refused_six_times() {
     let gate = || text_reply(404, "Session not found");
     for harmless in [Some(false), None, Some(true)] {
         let mut play = Scenario::with_harmless(harmless);
