@@ -187,7 +187,7 @@ fn a_server_that_was_put_before_the_entry_keeps_no_comma() {
         assert_eq!(run_json(&context, &["uninstall", "claude-code", "--yes"])["state"], "removed");
         let left = std::fs::read_to_string(&path).unwrap();
         let expected = serde_json::json!({"mcpServers": {"other": {"command": "z"}}});
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&left).unwrap(), expected, "{left}");
+        assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), expected, "{left}");
     }
 }
 
