@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::failure_reports::FailureReports;
 use super::session_id::SessionId;
 use crate::audience::Audience;
-use crate::session_store::{SessionStore, SessionStoreFuture, StoredSession};
+use crate::session_store::{RecordCheck, SessionStore, SessionStoreFuture, StoredSession};
 
 /// Records the sessions of a listener.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ const MAX_ENTRY_AGE: Extent = Extent { entries: 256, bytes: 1024 * 1024 };
 const SUSPENSION: Duration = Duration::from_secs(30);
 /// How long a request waits until it is recorded. A store that hangs must not stop everything.
 const STORE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a session may take to load. One that is not loaded is lost to its host, so this is longer.
+/// How long a session may take to load. Its host can do nothing without it, so this is longer.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// The cause that is reported for a store that hangs.
 const NO_ANSWER: &str = "the store of sessions does not answer";
@@ -123,59 +123,57 @@ impl Journal {
         self.session(id, audience.clone(), None)
     }
 
-    /// Loads a session that another process has recorded, if it is accepted, and goes on recording it.
+    /// Loads a session that another process has recorded, if it is accepted, and goes on recording it. `None` only if
+    /// the store has no such session.
     pub(crate) async fn load(
         &self,
         id: &SessionId,
         accepts: impl FnOnce(&SessionRecord) -> bool + Send + 'static,
-    ) -> Option<(SessionJournal, SessionRecord, Vec<JournalEntry>)> {
-        if self.is_suspended() {
-            return None;
-        }
+    ) -> Result<Option<(SessionJournal, SessionRecord, Vec<JournalEntry>)>, JournalUnavailable> {
         let name = name_of(id);
         let accepts = Box::new(move |record: &[u8]| {
             serde_json::from_slice(record)
                 .is_ok_and(|record: SessionRecord| record.revision.is_some() && accepts(&record))
         });
-        let loaded = timeout(LOAD_TIMEOUT, self.store.load(&name, accepts)).await;
-        let StoredSession { record, journal } = match loaded {
-            Ok(Ok(stored)) => stored?,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a session could not be loaded");
-                return None;
-            }
-            Err(_) => {
-                self.suspend();
-                return None;
-            }
+        let Some(StoredSession { record, journal }) = self.load_stored(&name, accepts).await? else {
+            return Ok(None);
         };
-        let record: SessionRecord = serde_json::from_slice(&record).ok()?;
+        let Ok(record) = serde_json::from_slice::<SessionRecord>(&record) else { return Ok(None) };
         let entries = journal.iter().filter_map(|entry| JournalEntry::decode(entry)).collect();
         let audience = Audience::recorded(record.principal.as_deref(), record.view.as_deref());
-        Some((self.session(id, audience, Some(record.clone())), record, entries))
+        Ok(Some((self.session(id, audience, Some(record.clone())), record, entries)))
     }
 
     /// Loads the responses that the journal of a session has for a stream, which this process serves.
     async fn load_responses(&self, name: &str, stream: StreamId) -> Result<Vec<Bytes>, JournalUnavailable> {
-        if self.is_suspended() {
-            return Err(JournalUnavailable);
-        }
-        let journal = match timeout(LOAD_TIMEOUT, self.store.load(name, Box::new(|_| true))).await {
-            Ok(Ok(stored)) => stored.unwrap_or_default().journal,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the responses of a session could not be loaded");
-                return Err(JournalUnavailable);
-            }
-            Err(_) => {
-                self.suspend();
-                return Err(JournalUnavailable);
-            }
-        };
+        let journal = self.load_stored(name, Box::new(|_| true)).await?.unwrap_or_default().journal;
         let responses = journal.iter().filter_map(|entry| match JournalEntry::decode(entry)? {
             JournalEntry::Response { stream: other, data } if other == stream => Some(data),
             _ => None,
         });
         Ok(responses.collect())
+    }
+
+    /// Loads what the store has of a session, if its record is accepted.
+    async fn load_stored(
+        &self,
+        name: &str,
+        accepts: RecordCheck,
+    ) -> Result<Option<StoredSession>, JournalUnavailable> {
+        if self.is_suspended() {
+            return Err(JournalUnavailable);
+        }
+        match timeout(LOAD_TIMEOUT, self.store.load(name, accepts)).await {
+            Ok(Ok(stored)) => Ok(stored),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "what was recorded of a session could not be loaded");
+                Err(JournalUnavailable)
+            }
+            Err(_) => {
+                self.suspend();
+                Err(JournalUnavailable)
+            }
+        }
     }
 
     /// Waits until everything is stored that was recorded so far.
@@ -384,5 +382,73 @@ fn name_of(id: &SessionId) -> String {
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use parking_lot::RwLock;
+
+    use super::*;
+    use crate::http::SessionIdKey;
+
+    /// A store that has no session, and that may hang.
+    #[derive(Debug, Default)]
+    struct EmptyStore {
+        hangs: RwLock<bool>,
+    }
+
+    impl EmptyStore {
+        fn respond<T: Default + Send + 'static>(&self) -> SessionStoreFuture<T> {
+            if *self.hangs.read() { Box::pin(pending()) } else { Box::pin(ready(Ok(T::default()))) }
+        }
+    }
+
+    impl SessionStore for EmptyStore {
+        fn id_key(&self) -> SessionIdKey {
+            SessionIdKey::random()
+        }
+
+        fn save(&self, _: &str, _: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
+            self.respond()
+        }
+
+        fn append(&self, _: &str, _: Vec<u8>, _: Duration) -> SessionStoreFuture<()> {
+            self.respond()
+        }
+
+        fn touch(&self, _: &str, _: Duration) {}
+
+        fn remove(&self, _: &str) -> SessionStoreFuture<()> {
+            self.respond()
+        }
+
+        fn load(&self, _: &str, _: RecordCheck) -> SessionStoreFuture<Option<StoredSession>> {
+            self.respond()
+        }
+
+        fn flush(&self) -> SessionStoreFuture<()> {
+            self.respond()
+        }
+    }
+
+    /// It is not known then whether there is a session.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_is_not_one_without_the_session() {
+        let store = Arc::new(EmptyStore::default());
+        let journal = Journal::new(Arc::<EmptyStore>::clone(&store), Duration::from_secs(60));
+        let id = SessionIdKey::random().issue();
+        let has_session = async || journal.load(&id, |_| true).await.map(|loaded| loaded.is_some());
+        assert!(matches!(has_session().await, Ok(false)));
+        *store.hangs.write() = true;
+        assert!(matches!(has_session().await, Err(JournalUnavailable)));
+        *store.hangs.write() = false;
+        let begun = Instant::now();
+        assert!(matches!(has_session().await, Err(JournalUnavailable)), "the store is not waited for");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        tokio::time::advance(SUSPENSION).await;
+        assert!(matches!(has_session().await, Ok(false)));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum Refusal {
     /// The session is unknown or has ended; the host is not told which.
     UnknownSession,
     Resume(ResumeError),
-    /// A stream cannot be resumed before its recorded responses can be loaded.
+    /// A session cannot be found, or a stream cannot be resumed, before what was recorded of it can be loaded.
     Journal(JournalUnavailable),
     /// A limit of the host, of its identity or of the listener is reached, with the error for this request of it.
     Limit(Option<Id>, RpcError),
@@ -164,7 +164,7 @@ impl Refusal {
             Self::Body(BodyRefusal::Broken) => "the body cannot be read",
             Self::Body(BodyRefusal::NoMemory) => "there are too many large messages",
             Self::UnknownSession => "no such session",
-            Self::Journal(JournalUnavailable) => "recorded responses cannot be loaded now",
+            Self::Journal(JournalUnavailable) => "what was recorded cannot be loaded now",
             Self::Draining => "no more sessions are accepted",
         };
         message.to_owned()

@@ -16,7 +16,9 @@ use super::ticket::PostTicket;
 use crate::audience::Audience;
 use crate::host::{Host, InboundMessage};
 
-/// Finds a session, in this process or in what another one has recorded.
+/// Finds a session, in this process or in what another one has recorded. While that cannot be loaded, the request is
+/// refused, and the host may retry it: after 404 it would begin another session.
+// HL-03
 pub(crate) async fn find_or_restore(
     site: &Site,
     id: &SessionId,
@@ -37,7 +39,7 @@ pub(crate) async fn find_or_restore(
     let is_for = move |record: &SessionRecord| {
         Audience::recorded(record.principal.as_deref(), record.view.as_deref()) == wanted
     };
-    let Some((journal, record, entries)) = journal.load(id, is_for).await else {
+    let Some((journal, record, entries)) = journal.load(id, is_for).await? else {
         return Err(Refusal::UnknownSession);
     };
     if site.draining.is_cancelled() {

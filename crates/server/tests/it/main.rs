@@ -11,6 +11,7 @@ mod oauth;
 mod posts;
 mod reload;
 mod restart;
+mod restore;
 mod resume;
 mod sessions;
 mod shutdown;

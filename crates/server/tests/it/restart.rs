@@ -148,7 +148,7 @@ impl Memory {
 }
 
 /// Begins the session of a host, which is recorded when this returns.
-async fn begin(memory: &Memory, server: &TestServer) -> HttpClient {
+pub(crate) async fn begin(memory: &Memory, server: &TestServer) -> HttpClient {
     let host = server.initialize("2025-11-25").await;
     memory.wait_for_record("2025-11-25").await;
     host

@@ -111,7 +111,7 @@ async fn hl_07_a_resume_is_refused_while_the_journal_is_unavailable() {
     for _ in 0..2 {
         let refused = host.get().await;
         assert_eq!(refused.header("retry-after"), Some("5"));
-        let words = "recorded responses cannot be loaded now";
+        let words = "what was recorded cannot be loaded now";
         assert_eq!(refused.expect_json(503).await, refusal(-32603, words));
     }
     memory.is_unreadable.store(false, Ordering::Relaxed);
