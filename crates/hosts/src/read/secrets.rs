@@ -150,14 +150,7 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny, package: Option<usize>) -
         if parts.is_empty() && scrutiny != Scrutiny::Lenient && is_random_argument(word, before, scrutiny) {
             parts.push(SecretPart { range: 0..word.len(), is_storable: true });
         }
-        parts.sort_by_key(|part| part.range.start);
-        let mut end = 0;
-        parts.retain(|part| {
-            let is_apart = part.range.start >= end;
-            end = end.max(part.range.end);
-            is_apart
-        });
-        found.push(parts);
+        found.push(merge_overlaps(parts));
     }
     found
 }
@@ -216,7 +209,7 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
         }
         at += pair.len() + 1;
     }
-    found
+    merge_overlaps(found)
 }
 
 /// Finds secrets in a text that is not called like one: in URLs, after `Bearer`, and tokens of well-known
@@ -256,7 +249,24 @@ fn find_in_text(text: &str, scrutiny: Scrutiny) -> Vec<SecretPart> {
         follows_scheme = ["bearer", "basic"].iter().any(|scheme| bare.eq_ignore_ascii_case(scheme));
         at += word.len();
     }
-    found
+    merge_overlaps(found)
+}
+
+/// Joins parts that overlap, and sorts them: who replaces them one after the other relies on both. Joined parts can be
+/// stored only if each of them can: a token inside a default is a part of the default.
+fn merge_overlaps(mut parts: Vec<SecretPart>) -> Vec<SecretPart> {
+    parts.sort_by_key(|part| part.range.start);
+    let mut merged: Vec<SecretPart> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match merged.last_mut() {
+            Some(last) if part.range.start < last.range.end => {
+                last.range.end = last.range.end.max(part.range.end);
+                last.is_storable &= part.is_storable;
+            }
+            _ => merged.push(part),
+        }
+    }
+    merged
 }
 
 /// Finds a token of a well-known service that is the default of a placeholder, such as `${NAME:-sk-…}`.

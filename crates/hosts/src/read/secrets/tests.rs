@@ -37,6 +37,10 @@ fn values_that_are_called_secrets_are_hidden() {
             r#"{"Authorization": "Bearer *", "X": "1"}"#,
         ),
         ("HEADERS", "Authorization=Bearer ${T}", "Authorization=Bearer ${T}"),
+        ("NOTE", "${X:-ghp_0123456789abcdef0123:ghp_0123456789abcdef4567}", "${X:-*}"),
+        ("NOTE", "${X:-sk-a1b2c3d4=sk-e5f6a7b8}:sk-c9d0e1f2", "${X:-*}:*"),
+        ("NOTE", "sk-a1b2c3d4:-sk-e5f6a7b8", "*:-*"),
+        ("BASE", "https://h/sk-a1b2c3d4:-sk-e5f6a7b8/mcp", "https://h/*/mcp"),
         ("URLS", "a=é://x,http://u@h/", "a=é://x,http://*@h/"),
     ] {
         assert_eq!(redacted(value, find_in_value(name, value)), shown, "{name}={value}");
@@ -183,6 +187,13 @@ fn a_command_line_in_one_string_is_searched_like_arguments() {
     ] {
         assert_eq!(redacted(command, find_in_command(command)), shown);
     }
+}
+
+#[test]
+fn a_secret_in_a_default_stays_in_the_configuration() {
+    let value = "${X:-ghp_0123456789abcdef0123:ghp_0123456789abcdef4567}";
+    let parts = find_in_value("NOTE", value);
+    assert_eq!(parts, [SecretPart { range: 5..value.len() - 1, is_storable: false }]);
 }
 
 #[test]
