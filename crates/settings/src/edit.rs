@@ -2,14 +2,16 @@
 //! written.
 
 mod references;
+mod values;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+use self::values::to_value;
 use crate::environment::{MAX_FILE_MEBIBYTES, describe_io_error, read_text_file};
 use crate::error::SettingsError;
 use crate::user_file::{ReplaceError, replace_user_file};
@@ -319,22 +321,6 @@ fn gap_after(comment: &str) -> &'static str {
 /// What comes before a header, without the comment that is right above it.
 fn without_own_comment(prefix: &str) -> &str {
     prefix.rfind("\n\n").map_or("", |at| &prefix[..at + 2])
-}
-
-fn to_value(value: &EntryValue) -> Value {
-    match value {
-        EntryValue::Text(text) => Value::from(text.as_str()),
-        EntryValue::List(texts) => Value::Array(texts.iter().map(String::as_str).collect::<Array>()),
-        EntryValue::Table(pairs) => {
-            let pairs = pairs.iter().map(|(key, value)| (key.as_str(), Value::from(value.as_str())));
-            Value::InlineTable(pairs.collect())
-        }
-        EntryValue::Flag(flag) => Value::from(*flag),
-        EntryValue::Number(number) => Value::from(*number),
-        EntryValue::Keys(keys) => {
-            Value::InlineTable(keys.iter().map(|(key, value)| (*key, to_value(value))).collect())
-        }
-    }
 }
 
 #[cfg(test)]
