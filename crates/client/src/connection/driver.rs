@@ -158,6 +158,7 @@ impl Driver {
         self.end_resumable_session();
         self.closing_tasks.close();
         self.closing_tasks.wait().await;
+        self.connection.events.wait_for_reports().await;
     }
 
     fn handle_event(&mut self, news: DriverEvent) {
@@ -190,7 +191,10 @@ impl Driver {
             // DE-05: the reply to an abandoned message must not answer the next one.
             DriverEvent::HandshakeReply(attempt, id, reply) => {
                 let link = self.links.get_mut(&attempt);
-                if link.is_some_and(|link| link.handshake.take_if(|(sent, _)| *sent == id).is_some()) {
+                if let Some((_, task)) = link.and_then(|link| link.handshake.take_if(|(sent, _)| *sent == id))
+                {
+                    // Over HTTP+SSE the reply may come before the request was accepted, which it need never be.
+                    task.abort();
                     core.session.handle_event(now, attempt, Event::Reply(reply));
                 }
             }
@@ -410,8 +414,9 @@ impl Driver {
             ),
         };
         if let (NegotiationMessage::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
-            // A server that was too slow to answer the probe of the old session still has it.
-            if let Some(session) = link.session.lock().take().filter(|_| unanswered.is_some()) {
+            // A server that did not answer a probe of the old session, or got none, still has it.
+            let may_live = unanswered.is_some() || !link.session_probed;
+            if let Some(session) = link.session.lock().take().filter(|_| may_live) {
                 let http = http.clone();
                 self.closing_tasks
                     .spawn(async move { end_session(&http, Revision::NEWEST_LEGACY, &session).await });
@@ -421,6 +426,7 @@ impl Driver {
             // Requests of the old session need no response any more.
             self.connection.background.cancel_session_tasks();
         }
+        link.session_probed |= matches!(hello, NegotiationMessage::Resume(_));
         if let NegotiationMessage::Initialized(revision) = hello {
             link.revision = revision;
             link.roots_requests_before = self.connection.inbound.roots_request_count();
@@ -537,7 +543,7 @@ impl Driver {
             self.connection.engine.fail_calls(fault);
         }
         // Only the connection is lost, so the session may be resumed.
-        if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
+        if !matches!(fault.cause, Cause::Closed | Cause::SessionLost | Cause::NotAffine) {
             self.resumable_session = link.session.lock().take();
         }
         // On an orderly close, responses in flight get a moment to be sent.

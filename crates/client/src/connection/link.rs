@@ -43,6 +43,8 @@ pub(crate) struct OpenLink {
     pub(crate) supervisors: Vec<JoinHandle<()>>,
     /// Id of the open negotiation message, and the task that sends it.
     pub(crate) handshake: Option<(u64, AbortHandle)>,
+    /// Whether the old session was probed over this link.
+    pub(crate) session_probed: bool,
     /// Agreed revision, for the headers of the last request.
     pub(crate) revision: Revision,
     /// Whether this session replaces an earlier one.
@@ -66,6 +68,7 @@ impl OpenLink {
             tasks: Vec::new(),
             supervisors: Vec::new(),
             handshake: None,
+            session_probed: false,
             replaces_session: false,
             roots_requests_before: 0,
             stream_ended: None,

@@ -389,3 +389,22 @@ async fn session_that_is_given_up_for_silence_is_ended() {
     assert!(ids.len() == 1 && ids[0] != old, "{ids:?}");
     client.close().await;
 }
+
+/// A session behind a proxy that answers 502 in its server's place is given up after a while, and ended: the server may
+/// still have it.
+#[tokio::test]
+async fn session_that_is_given_up_behind_a_proxy_is_ended() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = connect(&server).await;
+    call_counter(&client).await;
+    let [session] = server.sessions().try_into().unwrap_or_else(|sessions| panic!("{sessions:?}"));
+    let bad_gateway = || Fault::response(CannedResponse::new(502).html("<h1>bad gateway</h1>"));
+    server.arm(bad_gateway().on("ping").always());
+    server.arm(bad_gateway().on_tool("counter"));
+    client.call_tool("counter", &Value::Null).await.unwrap_err();
+    let ended = server.wait_for(|received| received.http_method == "DELETE", TEST_TIMEOUT).await;
+    assert_eq!(ended.header("mcp-session-id"), Some(&*session.id), "the old session");
+    call_counter(&client).await;
+    assert_eq!((server.initialize_count(), server.sessions().len()), (2, 1));
+    client.close().await;
+}

@@ -105,6 +105,8 @@ struct Outage {
     since: Instant,
     /// Whether [`Announcement::Disconnected`] was sent. A session loss alone does not send it.
     announced: bool,
+    /// Probes of the old session that were cut after the server had been away for a while.
+    cut_probes: u32,
 }
 
 impl Session {
@@ -345,12 +347,20 @@ impl Session {
         }
     }
 
-    /// Keeps the old session for the next link, because its probe did not reach the server. If a
-    /// proxy answered, only for a while: it may answer 502 forever for a node that is gone.
+    /// Keeps the old session for the next link, because the server did not answer its probe. If
+    /// something took the probe, only for a while: a proxy may answer 502 forever for a node that is
+    /// gone, and a server may break down at every probe.
     fn resume_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
-        let asked = fault.execution == Execution::Unknown;
         let young = |outage: Outage| now.saturating_duration_since(outage.since) < RESUME_RETRY_WINDOW;
-        self.resumable_peer = (!asked || self.outage.is_none_or(young)).then_some(peer);
+        let mut is_kept = fault.execution == Execution::NotExecuted || self.outage.is_none_or(young);
+        // A server that is restarted again while it is probed has not spoken of the session.
+        if let (false, Some(outage)) = (matches!(fault.cause, Cause::Status { .. }), &mut self.outage)
+            && !is_kept
+        {
+            outage.cut_probes += 1;
+            is_kept = outage.cut_probes < MAX_CUT_PROBES;
+        }
+        self.resumable_peer = is_kept.then_some(peer);
         self.recover(now, fault)
     }
 
@@ -543,7 +553,7 @@ impl Session {
     fn begin_outage(&mut self, now: Instant) {
         let since = self.suspected_since.take().map_or(now, |since| since.min(now));
         if self.outage.is_none() {
-            self.outage = Some(Outage { since, announced: false });
+            self.outage = Some(Outage { since, announced: false, cut_probes: 0 });
             if self.was_ready {
                 self.attempts_made = 0;
             }
@@ -568,8 +578,10 @@ fn has_retry_after(fault: &Fault) -> bool {
     matches!(fault.recovery(), Recovery::Retry { not_before } if !not_before.is_zero())
 }
 
-/// How long into an outage an old session is probed again while a proxy answers for the server.
+/// How long into an outage an old session is probed again, whatever becomes of the probes.
 const RESUME_RETRY_WINDOW: Duration = Duration::from_secs(5);
+/// How many probes may be cut after that, with no other answer, until the session is given up.
+const MAX_CUT_PROBES: u32 = 4;
 
 /// Maximum of the timeouts of an attempt, a year.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400 * 365);

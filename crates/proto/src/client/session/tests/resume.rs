@@ -107,6 +107,34 @@ fn a_gateway_that_answers_in_its_place_is_not_asked_for_ever() {
     assert!(asked > 2, "a gateway that restarts costs no session");
 }
 
+/// A server that is killed again long after the outage began has said nothing of the session. One that breaks down at
+/// every probe is not probed for ever.
+#[test]
+fn a_session_outlives_probes_that_are_cut_late_in_an_outage() {
+    let cut = || Fault::new(Cause::Cut);
+    for event in [Event::LinkLost(cut()), reply(cut())] {
+        let mut rig = resuming();
+        let cut_late = |rig: &mut Rig| {
+            rig.now += RESUME_RETRY_WINDOW;
+            assert_eq!(rig.event(event.clone()), ["close"]);
+            assert_eq!(rig.run_timer(), ["open http"]);
+            rig.event(Event::Opened { session: true })
+        };
+        for _ in 1..MAX_CUT_PROBES {
+            assert_eq!(cut_late(&mut rig), ["send resume"]);
+        }
+        // The next outage is counted by itself.
+        assert_eq!(rig.event(Event::Reply(Reply::Result(json("{}"))))[0], "ready");
+        rig.pass(60 * S);
+        rig.event(link_lost(Cause::Cut));
+        assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+        for _ in 1..MAX_CUT_PROBES {
+            assert_eq!(cut_late(&mut rig), ["send resume"]);
+        }
+        assert_eq!(cut_late(&mut rig), ["send initialize"]);
+    }
+}
+
 #[test]
 fn what_the_server_asked_for_holds_while_its_session_is_asked_for() {
     let mut rig = resuming();
