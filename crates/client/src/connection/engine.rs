@@ -224,6 +224,14 @@ impl Engine {
         self.state().calls.record_message(id);
     }
 
+    /// Records that the server sent a message that may be about any of these calls.
+    pub(crate) fn record_messages(&self, ids: &[u64]) {
+        let mut state = self.state();
+        for id in ids {
+            state.calls.record_message(*id);
+        }
+    }
+
     /// The id of the open call, if exactly one is open.
     pub(crate) fn only_open_call(&self) -> Option<u64> {
         let state = self.state();

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
+use bowline::host::Host;
+use bowline::types::ElicitResult;
 use bowline::{CallOptions, Client, Execution, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -433,5 +435,35 @@ async fn words_after_a_message_about_the_call_prove_nothing() {
         assert_eq!(server.initialize_count(), sessions + 1, "{tool}");
     }
     assert_eq!(server.executions("counter"), 3);
+    client.close().await;
+}
+
+/// A tool that asks a person is running, also if it asks on a stream of its own. If its call is then refused as one of
+/// a lost session, it is not sent again. An idempotent tool is.
+#[tokio::test]
+async fn refusals_after_a_question_on_another_stream_prove_nothing() {
+    let script = testkit::server().legacy().tool("counter").tool(Tool::like("again", "counter").idempotent());
+    let server = script.run().await;
+    let host = Host::new().on_form(async |_| ElicitResult::Decline);
+    let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
+    client.list_tools().await.unwrap();
+    for (tool, expected) in
+        [("counter", (ReportedOutcome::Unknown, 1)), ("again", (ReportedOutcome::Done, 2))]
+    {
+        let gate = CannedResponse::new(404).text("Session not found");
+        server.arm(Fault::delay(Duration::from_secs(3)).on_tool(tool).executed());
+        server.arm(Fault::response(gate).on_tool(tool).executed());
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool(tool, &Value::Null).await }
+        });
+        server.wait_until(|server| server.executions(tool) == 1, TEST_TIMEOUT).await;
+        let form = json!({ "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } });
+        let answer = server.request("elicitation/create", form).await;
+        assert_eq!(answer["result"]["action"], "decline", "{answer}");
+        assert!(!call.is_finished(), "the question came too late");
+        let outcome = call.await.unwrap();
+        assert_eq!((reported_outcome(&outcome), server.executions(tool)), expected, "{tool}: {outcome:?}");
+    }
     client.close().await;
 }
