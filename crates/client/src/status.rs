@@ -69,11 +69,6 @@ impl StatusWatch {
         Self { receiver, waiting: None, presence }
     }
 
-    /// A watch of a connection that never existed.
-    pub(crate) fn closed() -> Self {
-        Self::new(watch::channel(Status::Closed).1, Arc::default())
-    }
-
     /// The state now.
     pub fn current(&self) -> Status {
         self.receiver.borrow().clone()

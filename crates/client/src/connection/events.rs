@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bowline_proto::fault::ProcessEnd;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender, StderrLine};
 use crate::status::Health;
@@ -16,6 +19,10 @@ pub(crate) struct ConnectionEvents {
     health: Mutex<Health>,
     /// Whether the end of each call is an event.
     report_calls: AtomicBool,
+    /// Calls whose end is yet to be an event.
+    open_reports: AtomicUsize,
+    /// Notified when the last of these calls has ended.
+    all_reported: Notify,
     stderr: Mutex<StderrReports>,
 }
 
@@ -36,6 +43,8 @@ impl ConnectionEvents {
             sender: EventSender::new(EVENT_BUFFER),
             health: Mutex::default(),
             report_calls: AtomicBool::new(false),
+            open_reports: AtomicUsize::new(0),
+            all_reported: Notify::new(),
             stderr: Mutex::new(StderrReports::Kept(VecDeque::new())),
         }
     }
@@ -59,9 +68,37 @@ impl ConnectionEvents {
         self.report_calls.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end of a call is worth an event: it was asked for, and somebody receives it.
-    pub(crate) fn reports_calls(&self) -> bool {
-        self.report_calls.load(Ordering::Relaxed) && self.has_subscribers()
+    /// Begins a call. Returns whether its end is worth an event, for which [`Self::report_call`] must then be
+    /// called: reports were asked for, and somebody receives them.
+    pub(crate) fn begin_report(&self) -> bool {
+        let is_reported = self.report_calls.load(Ordering::Relaxed) && self.has_subscribers();
+        if is_reported {
+            self.open_reports.fetch_add(1, Ordering::AcqRel);
+        }
+        is_reported
+    }
+
+    /// Emits the end of a call that [`Self::begin_report`] has counted.
+    pub(crate) fn report_call(&self, event: Event) {
+        self.emit(event);
+        if self.open_reports.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.all_reported.notify_waiters();
+        }
+    }
+
+    /// Waits until the calls that just ended with the connection are reported. Not for long: a caller may hold a call
+    /// without polling it.
+    pub(crate) async fn wait_for_reports(&self) {
+        let all_reported = async {
+            loop {
+                let notified = self.all_reported.notified();
+                if self.open_reports.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        let _ = timeout(REPORT_TIMEOUT, all_reported).await;
     }
 
     /// Makes lines of stderr events: those that were kept, and all further ones.
@@ -128,6 +165,9 @@ impl ConnectionEvents {
 
 /// How many lines of stderr are kept until somebody wants them as events. Each has at most 1,024 bytes.
 const MAX_KEPT_LINES: usize = 50;
+
+/// How long the end of a connection waits for the reports of its calls.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Number of events that a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;

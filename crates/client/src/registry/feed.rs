@@ -9,13 +9,11 @@ use bowline_proto::fault::Fault;
 
 use crate::client::Client;
 use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventReceiver, channel};
-use crate::status::StatusWatch;
 
 /// The events of one client. Does not keep it alive.
 #[derive(Debug)]
 pub(crate) struct Feed {
     events: EventReceiver<Event>,
-    status: StatusWatch,
     initial: InitialEvent,
 }
 
@@ -33,7 +31,7 @@ enum InitialEvent {
 impl Feed {
     /// The events from now on.
     pub(crate) fn from_now(client: &Client) -> Self {
-        Self { events: client.events(), status: client.status(), initial: InitialEvent::None }
+        Self { events: client.events(), initial: InitialEvent::None }
     }
 
     /// The current state as an event, then the events from now on. A client starts connecting
@@ -51,8 +49,7 @@ impl Feed {
 
     /// A single event, for a client that could not be created.
     pub(crate) fn from_single_event(life: ConnectionEvent) -> Self {
-        let (events, status) = (channel(1).1, StatusWatch::closed());
-        Self { events, status, initial: InitialEvent::Pending(life) }
+        Self { events: channel(1).1, initial: InitialEvent::Pending(life) }
     }
 
     /// Waits for the next event. `None` once the client is closed and everything was delivered.
@@ -62,14 +59,7 @@ impl Feed {
             return Some(Event::Connection(life));
         }
         loop {
-            let received = tokio::select! {
-                // Events before the end are delivered before the end.
-                biased;
-                received = self.events.next() => received,
-                // Events may have been sent since the line above.
-                _ = self.status.wait_for(|status| *status == Status::Closed) => self.events.try_next(),
-            };
-            match received {
+            match self.events.next().await {
                 Some(Event::Connection(life)) if self.is_duplicate(&life) => {}
                 received => return received,
             }

@@ -130,3 +130,31 @@ async fn raw_requests_and_lists_are_reported() {
     assert_eq!(counts(&list.report), (Outcome::Done, 1, 0));
     client.close().await;
 }
+
+/// A call that waits when its client is closed is reported before the events end.
+#[tokio::test]
+async fn calls_that_end_with_the_client_are_reported() {
+    for _ in 0..20 {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Server::http("test", format!("http://127.0.0.1:{port}/mcp")).build().unwrap();
+        let client = Client::builder(server).open().unwrap();
+        let mut events = client.events();
+        client.report_calls();
+        let calls: Vec<_> = (0..3)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { client.call_tool("echo", &json!({})).await })
+            })
+            .collect();
+        while !matches!(events.next().await, Some(Event::Connection(_))) {}
+        client.close().await;
+        let mut ended = 0;
+        while let Some(event) = timeout(TEST_TIMEOUT, events.next()).await.expect("the events end") {
+            ended += u32::from(matches!(event, Event::CallEnded(_)));
+        }
+        assert_eq!(ended, 3);
+        for call in calls {
+            assert_eq!(call.await.unwrap().unwrap_err().execution(), Execution::NotExecuted);
+        }
+    }
+}

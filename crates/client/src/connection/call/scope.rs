@@ -50,7 +50,7 @@ impl<'a> CallScope<'a> {
     pub(crate) fn begin(connection: &'a Arc<Connection>, ask: CallRequest<'a>) -> Self {
         let CallRequest { method, params, options, meter } = ask;
         let is_of_caller = options.origin == RequestOrigin::Caller;
-        let is_event = is_of_caller && connection.events.reports_calls();
+        let is_event = is_of_caller && connection.events.begin_report();
         let layers = &connection.server.layers;
         let is_layered = is_of_caller && layers.iter().any(|layer| layer.observes(method));
         let span = if is_of_caller { span::open(connection, method, params) } else { None };
@@ -168,7 +168,7 @@ impl<'a> CallScope<'a> {
         if is_event {
             let (server, method) = (Arc::clone(&server.name), self.method.into());
             let record = CallRecord { server, method, tool, report: *report };
-            self.connection.events.emit(Event::CallEnded(Arc::new(record)));
+            self.connection.events.report_call(Event::CallEnded(Arc::new(record)));
         }
     }
 }
