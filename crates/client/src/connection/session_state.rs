@@ -215,15 +215,22 @@ impl Connection {
     }
 
     /// Looks for what the server may have announced while its stream was not open and the session went on: of the
-    /// lists, those whose changes it announces at all.
-    pub(crate) async fn refresh_after_stream_gap(self: Arc<Self>, live: Arc<LiveLink>) {
+    /// lists, those whose changes it announces at all. Many gaps cause one fetch at a time, and one more after it.
+    pub(crate) fn refresh_after_stream_gap(self: &Arc<Self>, live: &Arc<LiveLink>) {
         self.emit_resources_updated();
         let offered = &live.peer.capabilities;
         let features = [offered.tools, offered.prompts, offered.resources];
-        if features.into_iter().flatten().any(|feature| feature.list_changed) {
-            self.lists.invalidate_all();
-            self.refresh_lists(live).await;
+        if !features.into_iter().flatten().any(|feature| feature.list_changed) {
+            return;
         }
+        let Some(waiting) = self.lists.wait_to_refresh() else { return };
+        let (connection, live) = (Arc::clone(self), Arc::clone(live));
+        self.background.spawn(async move {
+            let running = waiting.begin().await;
+            connection.lists.invalidate_all();
+            connection.refresh_lists(live).await;
+            drop(running);
+        });
     }
 
     /// Emits an inferred update for every subscribed resource, so that subscribers read them again.

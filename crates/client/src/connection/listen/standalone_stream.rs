@@ -156,8 +156,7 @@ impl StandaloneStream<'_> {
                 Some(delay) => {
                     let Ok(event) = timeout_at(opened + delay, next).await else {
                         refresh_delay = None;
-                        let (connection, live) = (Arc::clone(self.connection), Arc::clone(self.live));
-                        self.connection.background.spawn(connection.refresh_after_stream_gap(live));
+                        self.connection.refresh_after_stream_gap(self.live);
                         continue;
                     };
                     event

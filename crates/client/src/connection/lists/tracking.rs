@@ -22,6 +22,29 @@ pub(super) struct ListTracking {
     pending_lists: Mutex<BTreeSet<&'static str>>,
     /// Held while a list is fetched, so that of two concurrent refreshes one detects the change.
     refresh_lock: tokio::sync::Mutex<()>,
+    /// Whether a refresh after a gap of a stream waits for its turn.
+    is_gap_waiting: Arc<AtomicBool>,
+    /// Held during a refresh after a gap of a stream.
+    gap_lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The turn of a refresh after a gap of a stream, of which one runs and one waits.
+pub(crate) struct WaitingRefresh {
+    is_waiting: Arc<AtomicBool>,
+    lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl WaitingRefresh {
+    /// Waits until no other refresh runs. From then on another one can wait.
+    pub(crate) async fn begin(self) -> tokio::sync::OwnedMutexGuard<()> {
+        Arc::clone(&self.lock).lock_owned().await
+    }
+}
+
+impl Drop for WaitingRefresh {
+    fn drop(&mut self) {
+        self.is_waiting.store(false, Ordering::Release);
+    }
 }
 
 impl ListTracking {
@@ -33,6 +56,16 @@ impl ListTracking {
 impl Lists {
     pub(crate) fn is_tracking(&self) -> bool {
         self.tracking.is_tracked(method::TOOLS_LIST)
+    }
+
+    /// Waits for the turn of a refresh after a gap of a stream. `None` if one that waits already will see what this one
+    /// would.
+    pub(crate) fn wait_to_refresh(&self) -> Option<WaitingRefresh> {
+        let is_waiting = &self.tracking.is_gap_waiting;
+        (!is_waiting.swap(true, Ordering::AcqRel)).then(|| WaitingRefresh {
+            is_waiting: Arc::clone(is_waiting),
+            lock: Arc::clone(&self.tracking.gap_lock),
+        })
     }
 
     /// The lists that were fetched before, and those that are tracked.
@@ -153,3 +186,26 @@ const ALL_LISTS: [&str; 4] =
 /// Default delay before a changed list is fetched, since a server often announces many changes at
 /// once.
 pub(crate) const DEFAULT_LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However often a stream is cut while lists are fetched, one more fetch waits.
+    #[tokio::test]
+    async fn one_refresh_runs_and_one_waits() {
+        let lists = Lists::default();
+        let first = lists.wait_to_refresh().expect("none waits");
+        assert!(lists.wait_to_refresh().is_none(), "the first one has not begun");
+        let running = first.begin().await;
+        let second = lists.wait_to_refresh().expect("the first one may have missed this change");
+        assert!(lists.wait_to_refresh().is_none());
+        // A refresh that ends with its link while it waits does not keep others from waiting.
+        let mut waiting = Box::pin(second.begin());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        drop(waiting);
+        let third = lists.wait_to_refresh().expect("none waits");
+        drop(running);
+        drop(third.begin().await);
+    }
+}
