@@ -30,6 +30,11 @@ impl Moment {
         Self { timer: Instant::now(), wall: SystemTime::now() }
     }
 
+    /// The time since then that the timers counted.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.timer.elapsed()
+    }
+
     /// Whether the machine was suspended since then.
     pub(crate) fn precedes_suspend(&self) -> bool {
         is_suspend(self.timer.elapsed(), self.wall, SystemTime::now())

@@ -54,7 +54,7 @@ struct CloseNotifier {
 struct State {
     idle: Vec<IdleConnection>,
     /// Connections whose last response has not ended yet, each with its deadline.
-    tails: VecDeque<(BodyTail, Instant)>,
+    tails: VecDeque<(BodyTail, Moment)>,
     /// How many kept connections the server has closed so far.
     closed_count: u64,
     shared: Option<SharedConnection>,
@@ -146,21 +146,17 @@ impl Pool {
     /// Gives a connection back to the pool after its exchange.
     pub(super) fn put(self: &Arc<Self>, line: Box<Http1Connection>, keep: Duration) {
         let mut state = self.state.lock();
-        self.keep(&mut state, line, keep);
+        self.keep(&mut state, line, keep, Moment::now());
         self.ensure_pruning(&mut state);
     }
 
     /// Keeps a connection if it can carry another exchange. It is parked under the lock, so that
     /// whoever is notified of a close finds the connection in the list.
-    fn keep(&self, state: &mut State, mut line: Box<Http1Connection>, keep: Duration) {
+    fn keep(&self, state: &mut State, mut line: Box<Http1Connection>, keep: Duration, kept_at: Moment) {
         if state.idle.len() < MAX_IDLE_CONNECTIONS && line.park(&self.idle_waker) {
             let now = Instant::now();
             line.kept_since = Some(now);
-            state.idle.push(IdleConnection {
-                connection: line,
-                expires_at: now + keep,
-                kept_at: Moment::now(),
-            });
+            state.idle.push(IdleConnection { connection: line, expires_at: now + keep, kept_at });
         }
     }
 
@@ -169,8 +165,7 @@ impl Pool {
     pub(super) fn keep_tail(self: &Arc<Self>, tail: BodyTail) {
         let mut state = self.state.lock();
         if state.tails.len() < MAX_IDLE_CONNECTIONS {
-            let until = Instant::now() + TAIL_TIMEOUT;
-            self.settle_tail(&mut state, tail, until);
+            self.settle_tail(&mut state, tail, Moment::now());
         }
         self.ensure_pruning(&mut state);
     }
@@ -231,21 +226,27 @@ impl Pool {
         // The oldest first: it had the most time. One that has not ended goes to the back, so that
         // a few that never end do not block all others.
         for _ in 0..state.tails.len().min(MAX_TAIL_CHECKS) {
-            let Some((tail, until)) = state.tails.pop_front() else { return };
-            self.settle_tail(state, tail, until);
+            let Some((tail, kept_at)) = state.tails.pop_front() else { return };
+            self.settle_tail(state, tail, kept_at);
             if !state.idle.is_empty() {
                 return;
             }
         }
     }
 
-    /// Keeps the connection of a tail that has ended, or the tail if it may still end.
-    fn settle_tail(&self, state: &mut State, tail: BodyTail, until: Instant) {
+    /// Keeps the connection of a tail that has ended, or the tail if it may still end. What was read before a suspend
+    /// proves nothing of the connection after it.
+    fn settle_tail(&self, state: &mut State, tail: BodyTail, kept_at: Moment) {
+        if kept_at.precedes_suspend() {
+            return;
+        }
         match tail.poll_end(&self.idle_waker) {
-            TailOutcome::Ended(line, keep) => self.keep(state, line, keep),
+            TailOutcome::Ended(line, keep) => self.keep(state, line, keep, kept_at),
             TailOutcome::Broken => self.count_closed(state, 1),
             TailOutcome::TooLong => {}
-            TailOutcome::Pending(tail) if until > Instant::now() => state.tails.push_back((tail, until)),
+            TailOutcome::Pending(tail) if kept_at.elapsed() < TAIL_TIMEOUT => {
+                state.tails.push_back((tail, kept_at));
+            }
             TailOutcome::Pending(_) => {}
         }
     }
@@ -287,8 +288,8 @@ impl Pool {
         let dropped = kept - state.idle.len();
         self.count_closed(&mut state, dropped);
         for _ in 0..state.tails.len() {
-            let Some((tail, until)) = state.tails.pop_front() else { break };
-            self.settle_tail(&mut state, tail, until);
+            let Some((tail, kept_at)) = state.tails.pop_front() else { break };
+            self.settle_tail(&mut state, tail, kept_at);
         }
         state.closed_count
     }
@@ -382,7 +383,7 @@ impl Pool {
             spares = spares.saturating_sub(1);
             !is_spare || idle.connection.kept_since.is_some_and(|since| since + spare_keep_alive > now)
         });
-        state.tails.retain(|(_, until)| *until > now);
+        state.tails.retain(|(_, kept_at)| kept_at.elapsed() < TAIL_TIMEOUT);
         if !mem::take(&mut state.spare_was_used) {
             state.spare.release();
         }
