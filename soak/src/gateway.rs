@@ -90,7 +90,7 @@ async fn soak(args: Args, seed: u64) -> anyhow::Result<bool> {
     let ended = hosts.join_all().await;
     disconnect_hosts(ended).await;
     let injected = faults.await?;
-    let sessions_left = folder.session_files()?;
+    let sessions_left = folder.wait_for_leftovers().await?;
     ensure!(gateway.stop().await?, "the gateway did not end in good order");
     let mut violations = books.audit();
     violations.extend(servers.wait_for_leftovers().await);

@@ -43,7 +43,7 @@ impl Host {
         };
         // Whether a session is there after a kill is what is tested, and not how soon the gateway says so.
         let server = Server::http(format!("host-{number}"), &url).probe_timeout(PROBE_LIMIT);
-        let server = server.reconnect_wait(RECONNECT_WAIT).build()?;
+        let server = server.connect_timeout(2 * PROBE_LIMIT).reconnect_wait(RECONNECT_WAIT).build()?;
         let client = Client::connect(server.with_keepalive(None).with_protocol(protocol)).await?;
         let peer = client.ready().await?;
         ensure!(peer.era() == era, "host {number} speaks {:?}", peer.era());

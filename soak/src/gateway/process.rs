@@ -15,6 +15,7 @@ use bowline_gateway::{FolderCatalog, Gateway, HttpListener, HttpSettings, Naming
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 
 use super::PROCESS_ROLE;
 
@@ -71,6 +72,19 @@ impl StateFolder {
             .map(|file| file.map(|file| file.file_name().to_string_lossy().into_owned()))
             .collect();
         Ok(names?.into_iter().filter(|name| name != "key" && name != "owners").collect())
+    }
+
+    /// The sessions that are recorded although their hosts have left: a host does not wait for long until the gateway
+    /// says that it has ended its session.
+    pub(super) async fn wait_for_leftovers(&self) -> anyhow::Result<BTreeSet<String>> {
+        let end = Instant::now() + LEAVE_LIMIT;
+        loop {
+            let left = self.session_files()?;
+            if left.is_empty() || Instant::now() >= end {
+                return Ok(left);
+            }
+            sleep(LEAVE_POLL_INTERVAL).await;
+        }
     }
 }
 
@@ -194,6 +208,10 @@ const MEMORY_ALLOWANCE: u64 = 16 * 1024;
 const MEMORY_PER_FILE: u64 = 64;
 /// How long the gateway may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How long sessions may be recorded after their hosts have left, on a slow machine.
+const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+/// The time between two looks at what is recorded.
+const LEAVE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Is the gateway, until stdin is closed.
 pub(crate) fn run() -> anyhow::Result<()> {
