@@ -1,11 +1,14 @@
 //! Goes on with a session that another process has begun.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bowline_proto::revision::Revision;
 use bowline_proto::server::event_streams::{EventStreams, StreamId};
 use bowline_proto::server::session_journal::{RecordedPost, SessionRecord, recorded_posts};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 
 use super::post_record::PostRecord;
 use super::refusal::Refusal;
@@ -15,6 +18,73 @@ use super::site::Site;
 use super::ticket::PostTicket;
 use crate::audience::Audience;
 use crate::host::{Host, InboundMessage};
+
+/// The sessions that are being restored: after a restart the hosts of all of them come back together.
+pub(crate) struct Restorations {
+    /// A permit is a restoration, with its journal in memory.
+    permits: Semaphore,
+    /// The turns of each session, of which one request at a time has one.
+    turns: Mutex<HashMap<SessionId, SessionTurns>>,
+}
+
+#[derive(Default)]
+struct SessionTurns {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// How many requests have the turn or wait for it.
+    requests: usize,
+}
+
+/// The turn of a request to restore its session.
+struct RestorationTurn<'a> {
+    /// Released before the request is no longer counted.
+    turn: Option<OwnedMutexGuard<()>>,
+    restorations: &'a Restorations,
+    id: &'a SessionId,
+}
+
+/// How many sessions are restored at once: a journal may have 8 MiB.
+const MAX_RESTORATIONS: usize = 8;
+
+impl Restorations {
+    /// Waits until no other request restores this session: the requests of a host come together.
+    ///
+    /// Dropping the future gives up the turn.
+    async fn take_turn<'a>(&'a self, id: &'a SessionId) -> RestorationTurn<'a> {
+        let turn = {
+            let mut turns = self.turns.lock();
+            let turns = turns.entry(id.clone()).or_default();
+            turns.requests += 1;
+            Arc::clone(&turns.turn)
+        };
+        let mut taken = RestorationTurn { turn: None, restorations: self, id };
+        taken.turn = Some(turn.lock_owned().await);
+        taken
+    }
+
+    /// Waits until there is room for one more restoration.
+    async fn begin(&self) -> SemaphorePermit<'_> {
+        self.permits.acquire().await.expect("it is never closed")
+    }
+}
+
+impl Default for Restorations {
+    fn default() -> Self {
+        Self { permits: Semaphore::new(MAX_RESTORATIONS), turns: Mutex::default() }
+    }
+}
+
+impl Drop for RestorationTurn<'_> {
+    fn drop(&mut self) {
+        drop(self.turn.take());
+        let mut turns = self.restorations.turns.lock();
+        if let Some(session) = turns.get_mut(self.id) {
+            session.requests -= 1;
+            if session.requests == 0 {
+                turns.remove(self.id);
+            }
+        }
+    }
+}
 
 /// Finds a session, in this process or in what another one has recorded. While that cannot be loaded, the request is
 /// refused, and the host may retry it: after 404 it would begin another session.
@@ -29,11 +99,11 @@ pub(crate) async fn find_or_restore(
         return Ok(session);
     }
     let Some(journal) = &site.journal else { return Err(Refusal::UnknownSession) };
-    // One at a time: requests of one host come together, and after a restart those of all hosts do.
-    let _turn = site.restoring.lock().await;
+    let _turn = site.restorations.take_turn(id).await;
     if let Some(session) = find()? {
         return Ok(session);
     }
+    let _permit = site.restorations.begin().await;
     // Whoever may not have the session must not take it from those who may.
     let wanted = audience.clone();
     let is_for = move |record: &SessionRecord| {

@@ -43,8 +43,8 @@ async fn find_responses(
 ) -> Result<Vec<(Id, Bytes)>, JournalUnavailable> {
     let recorded = match session.journal() {
         Some(journal) => {
-            // One at a time, as when sessions are restored: a journal may have 8 MiB.
-            let _turn = site.restoring.lock().await;
+            // Apart from the restorations: hosts without their session wait for more than one response.
+            let _permit = site.response_loads.acquire().await.expect("it is never closed");
             journal.load_responses(stream).await?
         }
         None => Vec::new(),

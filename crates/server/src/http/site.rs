@@ -21,7 +21,7 @@ use super::journal::Journal;
 use super::refusal::Refusal;
 use super::reply::{self, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::request_body::body_budget;
-use super::restore::find_or_restore;
+use super::restore::{Restorations, find_or_restore};
 use super::session::HttpSession;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
@@ -50,12 +50,17 @@ pub(crate) struct Site {
     pub(crate) stateless_permits: Arc<Semaphore>,
     /// Where sessions are recorded.
     pub(crate) journal: Option<Journal>,
-    /// Held while a session is restored.
-    pub(crate) restoring: tokio::sync::Mutex<()>,
+    /// The sessions that are being restored.
+    pub(crate) restorations: Restorations,
+    /// A permit is a stream whose recorded responses are being loaded.
+    pub(crate) response_loads: Semaphore,
     /// What is said at `/status`, if anything is.
     pub(crate) status_report: OnceLock<Box<StatusReport>>,
     checks_host: bool,
 }
+
+/// How many streams have their recorded responses loaded at once: a journal may have 8 MiB.
+const MAX_RESPONSE_LOADS: usize = 4;
 
 /// Returns what whoever serves the hosts says of its state: a JSON text.
 pub(crate) type StatusReport = dyn Fn() -> String + Send + Sync;
@@ -70,7 +75,8 @@ impl Site {
         let sessions = Arc::new(Sessions::new(&settings));
         Self {
             journal,
-            restoring: tokio::sync::Mutex::default(),
+            restorations: Restorations::default(),
+            response_loads: Semaphore::new(MAX_RESPONSE_LOADS),
             status_report: OnceLock::new(),
             body_budget: body_budget(&settings),
             stateless: Mutex::default(),

@@ -31,8 +31,10 @@ pub(crate) struct Memory {
     disk: Arc<tokio::sync::Mutex<()>>,
     /// How long it takes to load a session.
     load_time: Duration,
+    /// Held while no session is loaded, as if by a slow disk.
+    pub(crate) load_gate: Arc<tokio::sync::RwLock<()>>,
     /// Counts attempts to load a session.
-    loads: Arc<AtomicUsize>,
+    pub(crate) loads: Arc<AtomicUsize>,
     /// The failures that were reported.
     reports: Arc<Mutex<Vec<String>>>,
     /// The key of the ids of sessions.
@@ -76,8 +78,9 @@ impl SessionStore for Memory {
             return Box::pin(ready(Err("the disk does not answer".to_owned())));
         }
         let found = self.sessions.lock().get(session).cloned();
-        let load_time = self.load_time;
+        let (load_time, gate) = (self.load_time, Arc::clone(&self.load_gate));
         Box::pin(async move {
+            let _gate = gate.read().await;
             tokio::time::sleep(load_time).await;
             Ok(found.filter(|session| accepts(&session.record)))
         })
@@ -122,6 +125,11 @@ impl Memory {
             }
         })
         .await;
+    }
+
+    /// Waits until this many attempts to load a session were made.
+    pub(crate) async fn wait_for_loads(&self, count: usize) {
+        self.wait_until(|_| self.loads.load(Ordering::Relaxed) == count).await;
     }
 
     /// Waits until this many entries are in the journal of the only session.
