@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bowline_proto::server::event_streams::{EventId, NextEvent, Reader};
+use bowline_proto::server::event_streams::{EventId, NextEvent, Readability, Reader};
 use bowline_proto::server::requests::Turn;
 use bowline_proto::wire::{Id, outgoing};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -62,7 +62,15 @@ impl StreamReader {
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.session.with_streams(|streams| streams.detach(self.reader));
+        let stream = self.reader.stream();
+        let is_over = self.session.with_streams(|streams| {
+            streams.detach(self.reader);
+            streams.readability(stream) == Readability::Never || streams.is_answered(stream)
+        });
+        if is_over {
+            // Whoever comes back for what is left of it, if anybody can, gets the responses.
+            self.session.unanswered().take(stream);
+        }
     }
 }
 
@@ -107,7 +115,7 @@ impl EventBody {
     pub(crate) fn answer_at_stop(self, requests: &[Id]) -> Self {
         let StreamReader { session, reader, .. } = &self.reader;
         let unanswered = session.unanswered();
-        if unanswered.is_full() {
+        if unanswered.is_full_for(requests.len()) {
             session.with_streams(|streams| unanswered.remove_ended(|stream| streams.is_answered(stream)));
         }
         unanswered.add(reader.stream(), requests);
@@ -194,5 +202,45 @@ impl EventBody {
         event.put_slice(&data);
         event.put_slice(b"\n\n");
         self.chunks.push_back(event.freeze());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_proto::revision::Revision;
+    use bowline_proto::server::event_streams::{PostFormat, RequestEnd};
+
+    use super::*;
+    use crate::audience::Audience;
+    use crate::http::sessions::Sessions;
+    use crate::http::settings::HttpSettings;
+
+    /// The body of a POST whose only request has the id 1.
+    fn open_post(session: &Arc<HttpSession>) -> EventBody {
+        let reader = session.with_streams(|streams| streams.open_post(1, PostFormat::Any));
+        let reader = StreamReader::new(Arc::clone(session), reader);
+        EventBody::new(reader, Duration::from_secs(15), None).answer_at_stop(&[Id::Int(1)])
+    }
+
+    /// What is left is who could read the error.
+    #[tokio::test]
+    async fn a_request_is_not_remembered_once_nobody_can_read_its_response() {
+        let settings = HttpSettings::new();
+        let identity = (SessionKind::Streamable, &Audience::of_view(None));
+        let source = Arc::new(Sessions::new(&settings)).begin(identity, &settings, None).unwrap();
+        let session = source.session();
+        session.set_revision(Some(Revision::V2025_11_25));
+        let unknown = open_post(session);
+        let resumable = open_post(session).begin_with_id();
+        let answered = open_post(session).begin_with_id();
+        let [unknown, resumable, answered] = [unknown, resumable, answered].map(|body| {
+            let stream = body.reader.reader().stream();
+            (body, stream)
+        });
+        session.with_streams(|streams| streams.end_request(answered.1, RequestEnd::Canceled));
+        let streams = [unknown.1, resumable.1, answered.1];
+        drop([unknown.0, resumable.0, answered.0]);
+        let remembered = streams.map(|stream| session.unanswered().take(stream));
+        assert_eq!(remembered, [vec![], vec![Id::Int(1)], vec![]]);
     }
 }

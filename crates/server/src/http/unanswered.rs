@@ -14,6 +14,8 @@ pub(crate) struct UnansweredRequests(Mutex<BTreeMap<StreamId, Vec<Id>>>);
 
 /// How many POSTs of a session are remembered, as many as it may have calls open. Beyond that the oldest are forgotten.
 const MAX_POSTS: usize = 512;
+/// How many requests of them are remembered: eight for each, and of a larger batch more.
+const MAX_REQUESTS: usize = 8 * MAX_POSTS;
 /// The longest request id, in bytes of JSON text, that is remembered.
 const MAX_ID_BYTES: usize = 256;
 
@@ -25,20 +27,19 @@ impl UnansweredRequests {
             Id::Text(text) => text.as_bytes().len() <= MAX_ID_BYTES,
         };
         // The stream may be open for longer than the body of its POST should be in memory.
-        let requests: Vec<Id> = requests.iter().filter(is_short).map(Id::detached).collect();
+        let short = requests.iter().filter(is_short).take(MAX_REQUESTS);
+        let requests: Vec<Id> = short.map(Id::detached).collect();
         if requests.is_empty() {
             return;
         }
         let mut posts = self.0.lock();
-        if posts.len() >= MAX_POSTS {
-            posts.pop_first();
-        }
+        while has_no_room(&posts, requests.len()) && posts.pop_first().is_some() {}
         posts.insert(stream, requests);
     }
 
-    /// Whether another POST would make the oldest one forgotten.
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.lock().len() >= MAX_POSTS
+    /// Whether another POST with this many requests would make the oldest one forgotten.
+    pub(crate) fn is_full_for(&self, requests: usize) -> bool {
+        has_no_room(&self.0.lock(), requests)
     }
 
     /// Removes the POSTs whose requests have all ended, such as canceled ones.
@@ -61,6 +62,10 @@ impl UnansweredRequests {
     pub(crate) fn take(&self, stream: StreamId) -> Vec<Id> {
         self.0.lock().remove(&stream).unwrap_or_default()
     }
+}
+
+fn has_no_room(posts: &BTreeMap<StreamId, Vec<Id>>, requests: usize) -> bool {
+    posts.len() >= MAX_POSTS || posts.values().map(Vec::len).sum::<usize>() + requests > MAX_REQUESTS
 }
 
 #[cfg(test)]
@@ -86,10 +91,23 @@ mod tests {
     fn the_oldest_of_too_many_posts_is_forgotten() {
         let unanswered = UnansweredRequests::default();
         for number in 0..=512 {
-            assert_eq!(unanswered.is_full(), number == 512);
+            assert_eq!(unanswered.is_full_for(1), number == 512);
             unanswered.add(StreamId::from_u64(number), &[Id::Int(1)]);
         }
         assert_eq!(unanswered.take(StreamId::from_u64(0)), []);
         assert_eq!(unanswered.take(StreamId::from_u64(1)), [Id::Int(1)]);
+    }
+
+    /// A batch has up to 1,000 requests, with ids of up to 256 bytes.
+    #[test]
+    fn the_oldest_of_too_many_requests_are_forgotten() {
+        let unanswered = UnansweredRequests::default();
+        let batch: Vec<_> = (0..1_000).map(Id::Int).collect();
+        for number in 0..6 {
+            assert_eq!(unanswered.is_full_for(batch.len()), number >= 4);
+            unanswered.add(StreamId::from_u64(number), &batch);
+        }
+        let kept = (0..6).map(|number| unanswered.take(StreamId::from_u64(number)).len());
+        assert_eq!(kept.collect::<Vec<_>>(), [0, 0, 1_000, 1_000, 1_000, 1_000]);
     }
 }
