@@ -196,9 +196,11 @@ impl<W> EventStreams<W> {
             return FirstEvents::Wait;
         }
         let end = if post.has_dropped || is_closed { RequestEnd::Dropped } else { RequestEnd::Canceled };
+        let has_dropped = post.has_dropped || post.unanswered > 0;
         let removed = self.remove(reader.stream);
         self.has_freed_room = true;
         match removed.filter(|_| has_all) {
+            Some(state) if has_dropped => FirstEvents::PartialResponses(state.events.into()),
             Some(state) => FirstEvents::Responses(state.events.into()),
             None => FirstEvents::Ended(end),
         }

@@ -169,6 +169,7 @@ async fn serve_messages(session: Arc<HttpSession>, post: Post) -> Reply {
     }
     match wait_for_first(&reader, accepted, keep_alive_interval).await {
         FirstEvents::Responses(events) => respond_with_json(&events, is_batch),
+        FirstEvents::PartialResponses(events) => respond_partly(&events, &ids),
         FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
         FirstEvents::Stream | FirstEvents::Wait => {
@@ -224,6 +225,21 @@ fn respond_with_json(events: &[Event], is_batch: bool) -> Reply {
         }
         events => reply::json(StatusCode::OK, array_of(events.iter().map(|event| &event.data))),
     }
+}
+
+/// The response to a batch of which some requests were dropped by whoever served them.
+fn respond_partly(events: &[Event], ids: &[Id]) -> Reply {
+    let mut dropped: Vec<&Id> = ids.iter().collect();
+    for event in events {
+        let answered = outgoing::response_id(&event.data, event.data.len());
+        if let Some(at) = dropped.iter().position(|id| Some(*id) == answered.as_ref()) {
+            dropped.remove(at);
+        }
+    }
+    let error = given_up(Turn::Running);
+    let errors: Vec<Bytes> =
+        dropped.into_iter().map(|id| outgoing::response(id, Err(&error)).body()).collect();
+    reply::json(StatusCode::OK, array_of(events.iter().map(|event| &event.data).chain(&errors)))
 }
 
 /// The response to requests that whoever served them has dropped.

@@ -85,7 +85,9 @@ pub(crate) async fn serve_stateless(
             [event] => reply::json(session.status(), event.data.clone()),
             _ => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         },
-        FirstEvents::Ended(_) => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
+        FirstEvents::Ended(_) | FirstEvents::PartialResponses(_) => {
+            reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running))
+        }
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, keep_alive_interval, Some(token));
             reply::events(body.end_session_with(end).end_at(expiry).answer_at_stop(&[id]))

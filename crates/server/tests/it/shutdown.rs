@@ -108,6 +108,24 @@ async fn requests_on_event_streams_are_given_up() {
     assert_eq!(messages(&several.text().await), [given_up(3)]);
 }
 
+/// A host that accepts no event stream gets the responses that there are, and an error for each other request.
+#[tokio::test]
+async fn the_rest_of_a_batch_is_given_up() {
+    let (listener, host, mut reports) = start().await;
+    let batch = json!([request(2, "echo", json!({})), request(3, "hang", json!({}))]);
+    let open = tokio::spawn({
+        let host = host.with("accept", "application/json");
+        async move { host.post(&batch).await.expect_json(200).await }
+    });
+    let mut awaited = vec![Report::Gone("echo".into()), Report::Arrived("hang".into())];
+    while !awaited.is_empty() {
+        let seen = soon(reports.recv()).await.unwrap();
+        awaited.retain(|report| *report != seen);
+    }
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    assert_eq!(soon(open).await.unwrap(), json!([result(2, json!({})), given_up(3)]));
+}
+
 /// Canceled requests do not use up the memory for those that are open.
 #[tokio::test]
 async fn a_long_request_is_given_up_after_many_canceled_ones() {

@@ -101,6 +101,24 @@ fn host_without_event_streams_gets_all_responses_and_the_rest_elsewhere() {
     assert_eq!(texts(&mut streams, standalone), ["n"]);
 }
 
+/// Whoever gets all responses at once has to tell them from a part of them.
+#[test]
+fn collected_responses_are_partial_if_a_request_was_dropped() {
+    let first = |end: fn(&mut EventStreams<u64>, StreamId)| {
+        let mut streams = streams();
+        let reader = streams.open_post(2, PostFormat::JsonOnly);
+        streams.push(reader.stream(), &response("a"));
+        end(&mut streams, reader.stream());
+        streams.first(reader, || 0)
+    };
+    let some = vec![response("a")];
+    assert_eq!(first(|streams, _| streams.close()), FirstEvents::PartialResponses(some.clone()));
+    let ended = first(|streams, stream| streams.end_request(stream, RequestEnd::Dropped));
+    assert_eq!(ended, FirstEvents::PartialResponses(some.clone()));
+    let ended = first(|streams, stream| streams.end_request(stream, RequestEnd::Canceled));
+    assert_eq!(ended, FirstEvents::Responses(some));
+}
+
 #[test]
 fn requests_without_a_response_end_the_post() {
     for (end, closes) in

@@ -107,6 +107,9 @@ pub enum FirstEvents {
     Wait,
     /// These responses and nothing else. The stream has ended.
     Responses(Vec<Event>),
+    /// These responses and nothing else. Other requests of the POST ended without one, and not all of them because the
+    /// host canceled them. The stream has ended.
+    PartialResponses(Vec<Event>),
     /// It must be an event stream.
     Stream,
     /// Nothing: its requests ended without a response.
