@@ -164,7 +164,7 @@ impl HttpListener {
         self.closing.cancel();
         if self.site.settings().relays_pipes {
             // The processes that relay pipes retry what is harmless, at the next process.
-            self.site.sessions.end_all();
+            self.site.sessions.leave_all_to_relays();
         } else {
             self.site.sessions.give_up_all();
         }

@@ -337,6 +337,11 @@ impl HttpSession {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
+    /// Whether the requests that were open at the end of the session are left to the processes that relay them.
+    pub(crate) fn is_left_to_relays(&self) -> bool {
+        self.ended.is_cancelled() && !self.is_given_up()
+    }
+
     /// The requests on event streams whose responses nobody has read yet.
     pub(crate) fn unanswered(&self) -> &UnansweredRequests {
         &self.unanswered

@@ -168,6 +168,15 @@ impl Sessions {
         }
     }
 
+    /// Ends all sessions in this process, also those of one request each. The requests that are open get no response:
+    /// they are left to the processes that relay them.
+    pub(crate) fn leave_all_to_relays(&self) {
+        self.end_all();
+        for session in self.stateless.open() {
+            session.end();
+        }
+    }
+
     /// Ends all sessions in this process, and answers the requests that are open with an error.
     pub(crate) fn give_up_all(&self) {
         for session in self.matching(|_| true).into_iter().chain(self.stateless.open()) {

@@ -85,6 +85,10 @@ pub(crate) async fn serve_stateless(
             [event] => reply::json(session.status(), event.data.clone()),
             _ => reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running)),
         },
+        // The process that relays it retries it if that is harmless, after a stream that ends without a response.
+        FirstEvents::Ended(_) if session.is_left_to_relays() && accepted.event_stream => {
+            reply::events(EventBody::new(reader, keep_alive_interval, Some(token)))
+        }
         FirstEvents::Ended(_) | FirstEvents::PartialResponses(_) => {
             reply::error(StatusCode::OK, Some(&id), &given_up(Turn::Running))
         }

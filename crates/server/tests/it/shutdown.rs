@@ -1,13 +1,13 @@
 //! The graceful stop, and what dropping does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_server::{HttpListener, HttpSettings};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::http_client::{HttpClient, TEST_TIMEOUT, soon};
+use crate::http_client::{HttpClient, TEST_TIMEOUT, TestReply, soon};
 use crate::stateless::send;
 use crate::test_server::{
     Report, begin_session, bind, initialize, notification, refusal, request, result, serve_host,
@@ -148,7 +148,28 @@ async fn a_long_request_is_given_up_after_many_canceled_ones() {
 /// Hosts of 2026-07-28 cannot come back, so this is all that they learn.
 #[tokio::test]
 async fn requests_without_a_session_are_given_up() {
-    let listener = bind(HttpSettings::new()).await;
+    let [silent, talking] = shut_down_without_sessions(HttpSettings::new()).await;
+    assert_eq!(silent.expect_json(200).await, given_up(1));
+    let talking = talking.expect_events().text().await;
+    assert_eq!(messages(&talking), [notification("notifications/progress"), given_up(2)]);
+}
+
+/// The process that relays a pipe may retry a request that has no response, and takes an error for one.
+#[tokio::test]
+async fn requests_of_relayed_pipes_end_at_once_without_an_error() {
+    let begun = Instant::now();
+    let [silent, talking] = shut_down_without_sessions(HttpSettings::new().with_relayed_pipes()).await;
+    // The listener waits 5 s at most for connections that do not end.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(messages(&silent.expect_events().text().await), Vec::<Value>::new());
+    let talking = talking.expect_events().text().await;
+    assert_eq!(messages(&talking), [notification("notifications/progress")]);
+}
+
+/// Shuts down a listener while two requests of hosts of 2026-07-28 are open: one without any message, and one with an
+/// event stream. Returns how they are answered.
+async fn shut_down_without_sessions(settings: HttpSettings) -> [TestReply; 2] {
+    let listener = bind(settings).await;
     let client = HttpClient::new(listener.local_addr().unwrap());
     let mut requests = listener.accept_stateless();
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
@@ -166,15 +187,14 @@ async fn requests_without_a_session_are_given_up() {
     });
     let silent = tokio::spawn({
         let client = client.clone();
-        async move { send(&client, 1, "hang", json!({})).await.expect_json(200).await }
+        async move { send(&client, 1, "hang", json!({})).await }
     });
-    let talking = send(&client, 2, "talk", json!({})).await.expect_events();
+    let talking = send(&client, 2, "talk", json!({})).await;
     for _ in 0..2 {
         soon(arrivals.recv()).await.unwrap();
     }
     soon(listener.shut_down(Duration::from_millis(10))).await;
-    assert_eq!(soon(silent).await.unwrap(), given_up(1));
-    assert_eq!(messages(&talking.text().await), [notification("notifications/progress"), given_up(2)]);
+    [soon(silent).await.unwrap(), talking]
 }
 
 #[tokio::test]
