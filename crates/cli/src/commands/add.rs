@@ -63,7 +63,8 @@ pub(super) async fn run(args: AddArgs, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let offered = match server.filter(|_| !no_check) {
         Some(server) => {
-            let checked = check(settings, &server).await;
+            // Boxed, since the compiler refuses futures that are nested too deep.
+            let checked = Box::pin(check(settings, &server)).await;
             if checked.is_err() {
                 printer.note(&format!("{path} was not changed; `--no-check` adds the entry as it is"));
             }
