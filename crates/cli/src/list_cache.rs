@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use bowline::negotiation::ServerKey;
 use bowline::{Json, Registry, Server};
-use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, Profile, SavedLists, ServerLists};
+use bowline_gateway::{
+    CatalogCache as _, CatalogKey, FolderCatalog, ListKind, Profile, SavedLists, ServerLists,
+};
 use bowline_store::private;
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
@@ -69,10 +71,27 @@ impl<L> Known<L> {
 /// From when on lists are called old.
 const OLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// What was saved of a server, in some form.
+struct Loaded<L> {
+    lists: L,
+    saved: SystemTime,
+    coverage: Coverage,
+}
+
+/// How many of the wanted lists are known. `bowline serve` also saves what it has of a server of which it could not
+/// fetch some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coverage {
+    /// All of them.
+    Whole,
+    /// Some were never fetched.
+    Partial,
+}
+
 /// When the lists of servers are fetched anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// If they were never fetched, and the server has not just failed to answer in time.
+    /// If one of them was never fetched, and the server has not just failed to answer in time.
     Missing,
     /// In any case.
     All,
@@ -137,26 +156,88 @@ impl ListCache {
         let key = key(server);
         if let Some(mut lists) = catalog.load(&key) {
             lists.tools = tools;
+            lists.unfetched.retain(|kind| *kind != ListKind::Tools);
             catalog.save(&key, &lists);
         }
     }
 
-    /// Finds what is known of these servers.
-    pub(crate) fn find(&self, servers: Vec<Server>) -> Vec<(Server, Option<SavedLists>)> {
+    /// Counts the tools of these servers, as far as they are known.
+    pub(crate) fn count_tools(&self, servers: Vec<Server>) -> Vec<(Server, Option<usize>)> {
+        let count = |server: &Server, saved: &SavedLists| {
+            let loaded = self.load_lists(server, saved, &[ListKind::Tools])?;
+            Some(loaded.lists.tools.len())
+        };
+        let count = |(server, saved): (Server, Option<SavedLists>)| {
+            let tools = saved.and_then(|saved| count(&server, &saved));
+            (server, tools)
+        };
+        self.find(servers).into_iter().map(count).collect()
+    }
+
+    /// Finds what was saved last of these servers.
+    fn find(&self, servers: Vec<Server>) -> Vec<(Server, Option<SavedLists>)> {
         let keys: Vec<_> = servers.iter().map(ServerKey::from_server).collect();
         let mut known = self.catalog.as_ref().map(|catalog| catalog.latest(&keys)).unwrap_or_default();
         known.resize_with(servers.len(), || None);
         servers.into_iter().zip(known).collect()
     }
 
-    /// Returns the lists of these servers. Those of a server that cannot be reached are the last ones.
-    pub(crate) async fn lists(
+    /// Loads lists of these kinds. If the last ones lack some, those that a command has fetched before are complete.
+    /// `None` if nothing is known of these kinds.
+    fn load_lists(
+        &self,
+        server: &Server,
+        saved: &SavedLists,
+        kinds: &[ListKind],
+    ) -> Option<Loaded<ServerLists>> {
+        let last = saved.load()?;
+        if find_missing(&last, kinds).next().is_none() {
+            return Some(Loaded { lists: last, saved: saved.saved(), coverage: Coverage::Whole });
+        }
+        self.load_own(server, kinds).or_else(|| {
+            let is_any_known = find_missing(&last, kinds).count() < kinds.len();
+            is_any_known.then(|| Loaded { lists: last, saved: saved.saved(), coverage: Coverage::Partial })
+        })
+    }
+
+    /// Loads the lists of a server that a command has fetched, if they include all of these kinds.
+    fn load_own(&self, server: &Server, kinds: &[ListKind]) -> Option<Loaded<ServerLists>> {
+        let key = key(server);
+        let path = self.folder.as_ref()?.join(format!("{}-{}.json", key.server, key.profile));
+        let saved = fs::metadata(path).and_then(|file| file.modified()).ok()?;
+        let lists = self.catalog.as_ref()?.load(&key)?;
+        let is_whole = find_missing(&lists, kinds).next().is_none();
+        is_whole.then_some(Loaded { lists, saved, coverage: Coverage::Whole })
+    }
+
+    /// Loads what a search needs of the lists of a server. Of complete lists it is made when they are searched for the
+    /// first time, and kept.
+    fn load_search_texts(&self, server: &Server, saved: &SavedLists) -> Option<Loaded<ServerTexts>> {
+        if let Some(lists) = ServerTexts::read(saved) {
+            return Some(Loaded { lists, saved: saved.saved(), coverage: Coverage::Whole });
+        }
+        let source = Source::of(saved)?;
+        let loaded = self.load_lists(server, saved, &ALL_KINDS)?;
+        let texts = ServerTexts::new(&loaded.lists);
+        if loaded.coverage == Coverage::Whole
+            && loaded.saved == saved.saved()
+            && let Err(error) = private::replace_file(&saved.search_path(), &texts.to_file(source))
+        {
+            tracing::debug!(%error, "the texts of a server could not be saved");
+        }
+        Some(Loaded { lists: texts, saved: loaded.saved, coverage: loaded.coverage })
+    }
+
+    /// Returns the tools of these servers, and what else is known of them. Those of a server that cannot be reached
+    /// are the last ones.
+    pub(crate) async fn tools(
         &self,
         servers: Vec<Server>,
         refresh: Refresh,
         settings: &Settings,
     ) -> Outcome<Vec<KnownLists>> {
-        self.known(servers, (refresh, settings), SavedLists::load, |lists| lists).await
+        let load = |server: &Server, saved: &SavedLists| self.load_lists(server, saved, &[ListKind::Tools]);
+        self.known(servers, (refresh, settings), load, |lists| lists).await
     }
 
     /// Returns what a search needs of the lists of these servers.
@@ -167,7 +248,8 @@ impl ListCache {
         settings: &Settings,
     ) -> Outcome<Vec<Known<ServerTexts>>> {
         let convert = |lists| ServerTexts::new(&lists);
-        self.known(servers, (refresh, settings), load_search_texts, convert).await
+        let load = |server: &Server, saved: &SavedLists| self.load_search_texts(server, saved);
+        self.known(servers, (refresh, settings), load, convert).await
     }
 
     /// Returns the lists of these servers in the form that `load` and `convert` make.
@@ -175,22 +257,23 @@ impl ListCache {
         &self,
         servers: Vec<Server>,
         (refresh, settings): (Refresh, &Settings),
-        load: impl Fn(&SavedLists) -> Option<L> + Sync,
+        load: impl Fn(&Server, &SavedLists) -> Option<Loaded<L>> + Sync,
         convert: impl Fn(ServerLists) -> L,
     ) -> Outcome<Vec<Known<L>>> {
         let found = self.find(servers.into_iter().filter(|server| server.enabled).collect());
         let known = load_all(found, &load);
         let plan = |(server, known): (Server, Option<_>)| {
-            let is_missing = refresh == Refresh::Missing && known.is_none();
+            let is_whole = known.as_ref().is_some_and(|known: &Loaded<L>| known.coverage == Coverage::Whole);
+            let is_missing = refresh == Refresh::Missing && !is_whole;
             let timeout = if is_missing { self.recent_timeout(&server) } else { None };
-            let is_wanted = (refresh == Refresh::All || known.is_none()) && timeout.is_none();
+            let is_wanted = (refresh == Refresh::All || is_missing) && timeout.is_none();
             (server, known, timeout, is_wanted)
         };
         let known: Vec<_> = known.into_iter().map(plan).collect();
         let wanted = known.iter().filter(|(.., is_wanted)| *is_wanted).map(|(server, ..)| server.clone());
         let mut fetched = self.fetch(wanted.collect(), settings).await?.into_iter();
         let lists = known.into_iter().map(|(server, known, timeout, is_wanted)| {
-            let (earlier, time) = known.unzip();
+            let (earlier, time) = known.map(|known| (known.lists, known.saved)).unzip();
             match is_wanted.then(|| fetched.next()).flatten() {
                 Some(Ok(lists)) => Known { server, lists: convert(lists), fetched: None, failure: None },
                 failed => {
@@ -250,41 +333,40 @@ impl ListCache {
     }
 }
 
-/// Loads what was saved, on several threads if there is much of it. With it is said when it was saved.
+/// Loads what was saved, on several threads if there is much of it.
 fn load_all<L: Send>(
     found: Vec<(Server, Option<SavedLists>)>,
-    load: &(impl Fn(&SavedLists) -> Option<L> + Sync),
-) -> Vec<(Server, Option<(L, SystemTime)>)> {
-    let load_one = |saved: &Option<SavedLists>| {
-        let saved = saved.as_ref()?;
-        Some((load(saved)?, saved.saved()))
-    };
+    load: &(impl Fn(&Server, &SavedLists) -> Option<Loaded<L>> + Sync),
+) -> Vec<(Server, Option<Loaded<L>>)> {
+    let load_one = |(server, saved): &(Server, Option<SavedLists>)| load(server, saved.as_ref()?);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_LOADING_THREADS);
     let share = found.len().div_ceil(threads).max(MIN_LOADED_SERVERS);
     let loaded: Vec<_> = std::thread::scope(|scope| {
         let mut shares = found.chunks(share);
         let first = shares.next().unwrap_or_default();
-        let others: Vec<_> = shares
-            .map(|share| scope.spawn(|| share.iter().map(|(_, saved)| load_one(saved)).collect::<Vec<_>>()))
-            .collect();
-        let mut loaded: Vec<_> = first.iter().map(|(_, saved)| load_one(saved)).collect();
+        let others: Vec<_> =
+            shares.map(|share| scope.spawn(|| share.iter().map(load_one).collect::<Vec<_>>())).collect();
+        let mut loaded: Vec<_> = first.iter().map(load_one).collect();
         loaded.extend(others.into_iter().flat_map(|other| other.join().expect("no panic")));
         loaded
     });
     found.into_iter().zip(loaded).map(|((server, _), loaded)| (server, loaded)).collect()
 }
 
-/// Reads what a search needs of saved lists. It is made when they are searched for the first time.
-fn load_search_texts(saved: &SavedLists) -> Option<ServerTexts> {
-    if let Some(texts) = ServerTexts::read(saved) {
-        return Some(texts);
-    }
-    let source = Source::of(saved)?;
-    let texts = ServerTexts::new(&saved.load()?);
-    if let Err(error) = private::replace_file(&saved.search_path(), &texts.to_file(source)) {
-        tracing::debug!(%error, "the texts of a server could not be saved");
-    }
-    Some(texts)
+const ALL_KINDS: [ListKind; 4] =
+    [ListKind::Tools, ListKind::Prompts, ListKind::Resources, ListKind::Templates];
+
+/// Finds the kinds of which nothing is known: the list was never fetched, and the server has not said that it has none.
+fn find_missing(lists: &ServerLists, kinds: &[ListKind]) -> impl Iterator<Item = ListKind> {
+    let is_declared = |kind: ListKind| {
+        let capability = match kind {
+            ListKind::Tools => "tools",
+            ListKind::Prompts => "prompts",
+            ListKind::Resources | ListKind::Templates => "resources",
+        };
+        lists.capabilities.as_ref().is_none_or(|declared| declared.member(capability).is_some())
+    };
+    kinds.iter().copied().filter(move |kind| lists.unfetched.contains(kind) && is_declared(*kind))
 }
 
 /// Commands are one kind of host, whatever they can answer at the moment.

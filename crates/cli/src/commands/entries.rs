@@ -7,7 +7,6 @@ use std::path::Path;
 use bowline::Server;
 use bowline::config::Source;
 use bowline_config::{closest_name, parse_partial};
-use bowline_gateway::SavedLists;
 use bowline_settings::{ConfigEditor, ConfigFiles, private_folder};
 use bowline_store::private;
 use bowline_transport::describe_url;
@@ -136,11 +135,10 @@ fn unknown_entry(name: &str, path: &str, settings: &Settings) -> Failure {
 pub(super) fn list(settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let selection = settings.select_servers(&[])?;
-    let known = ListCache::open(settings).find(selection.servers);
-    let rows = known.iter().map(|(server, known)| {
-        let tools = known.as_ref().and_then(SavedLists::load).map(|lists| lists.tools.len());
-        (server.name.clone(), state(server), describe_target(server), tools)
-    });
+    let known = ListCache::open(settings).count_tools(selection.servers);
+    let rows = known
+        .iter()
+        .map(|(server, tools)| (server.name.clone(), state(server), describe_target(server), *tools));
     let skipped = selection.skipped.iter().map(|skipped| {
         (skipped.name.clone(), skipped.reason.as_str(), skipped.detail.clone().unwrap_or_default(), None)
     });

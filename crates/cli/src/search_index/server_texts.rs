@@ -71,8 +71,8 @@ struct Header<'a> {
     items_checksum: u32,
 }
 
-/// Changes with the format, and with how texts are split into words.
-const VERSION: u32 = 4;
+/// Changes with the format, with how texts are split into words, and with which lists a file is made of.
+const VERSION: u32 = 5;
 /// The length of the checksum at the beginning of the first line, in hexadecimal digits.
 const CHECKSUM_DIGITS: usize = 8;
 

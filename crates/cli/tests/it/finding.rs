@@ -1,7 +1,8 @@
 //! `bowline tools` without a server and for one tool, and `bowline search`.
 
-use bowline::Server;
 use bowline::negotiation::ServerKey;
+use bowline::{Json, Server};
+use bowline_gateway::{CatalogCache as _, CatalogKey, FolderCatalog, ListKind, Profile, ServerLists};
 use bowline_testkit::{self as testkit, StdioCommand, Tool};
 use serde_json::{Value, json};
 
@@ -296,6 +297,52 @@ async fn a_search_says_which_servers_could_not_be_asked() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&found["found"], &found["errors"][0]["server"]), (&json!(1), &json!("gone")), "{found}");
     assert!(found["errors"][0]["error"].as_str().unwrap().contains("refused"), "{found}");
+}
+
+/// `bowline serve` saves what it has of a server of which one list could not be fetched.
+#[tokio::test]
+async fn a_list_that_was_never_fetched_is_not_taken_for_an_empty_one() {
+    let context = Context::new();
+    let math = testkit::server().tool("add").prompt("greet", "Hello").run().await;
+    context.user_config(&http_entry("math", &math));
+    let server = ServerKey::from_server(&Server::http("math", math.url()).build().unwrap());
+    let prompt = Json::parse(r#"{"name":"greet"}"#).unwrap();
+    let mut lists = ServerLists { prompts: vec![prompt], ..ServerLists::default() };
+    lists.unfetched = vec![ListKind::Tools, ListKind::Resources];
+    lists.capabilities = Some(Json::parse(r#"{"tools":{},"prompts":{}}"#).unwrap());
+    // The daemon saves them after the command has.
+    let save_partial = || {
+        let catalog = FolderCatalog::new(context.path(CATALOG));
+        catalog.save(&CatalogKey { server, profile: Profile::default() }, &lists);
+    };
+    let json = |words: &[&str]| {
+        let output = context.bowline(words).output().unwrap();
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), value)
+    };
+    save_partial();
+    assert_eq!(json(&["list", "--json"]).1["servers"][0]["tools"], Value::Null);
+    let (code, all) = json(&["tools", "--json"]);
+    assert_eq!((code, &all["servers"][0]["tools"][0]["name"]), (Some(0), &json!("add")), "{all}");
+    assert_eq!(math.count("tools/list"), 1);
+    // What a command has fetched before is complete.
+    save_partial();
+    assert_eq!(json(&["list", "--json"]).1["servers"][0]["tools"], json!(1));
+    for words in [&["tools"][..], &["search", "add"]] {
+        let shown = context.run(context.bowline(words));
+        assert!(shown.starts_with("exit: 0\n") && shown.contains("add"), "{shown}");
+    }
+    assert_eq!(math.count("tools/list"), 1);
+    // Of a server that cannot be asked, what is known is not all.
+    std::fs::remove_dir_all(context.path(CATALOG)).unwrap();
+    save_partial();
+    math.stop().await;
+    let (code, all) = json(&["tools", "--json"]);
+    assert_eq!((code, &all["servers"][0]["tools"]), (Some(3), &json!([])), "{all}");
+    assert!(all["servers"][0]["error"].is_string() && all["servers"][0]["fetched"].is_null(), "{all}");
+    let (code, found) = json(&["search", "--json", "greet"]);
+    assert_eq!((code, &found["results"][0]["name"]), (Some(3), &json!("greet")), "{found}");
+    assert_eq!(found["errors"][0]["server"], "math", "{found}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ pub(super) async fn run(refresh: Refresh, settings: &Settings) -> Outcome {
     for skipped in &selection.skipped {
         settings.printer.note(&format!("`{}` is left out: {}", skipped.name, skipped.reason.as_str()));
     }
-    let known = ListCache::open(settings).lists(selection.servers, refresh, settings).await?;
+    let known = ListCache::open(settings).tools(selection.servers, refresh, settings).await?;
     show(&known, &settings.printer)?;
     Ok(if known.iter().any(|one| one.failure.is_some()) { Exit::Connection } else { Exit::Ok })
 }
