@@ -81,8 +81,8 @@ fn remove_secret(
     })
 }
 
-/// Finds what else refers to a file, or might: this configuration in another spelling, one beside it, or one that is
-/// used together with it. Returns it as a sentence.
+/// Finds what else refers to a file, or might: this configuration in another spelling, one beside it, one that is
+/// used together with it, or one of a project that is trusted. Returns it as a sentence.
 fn find_other_user(file: &Path, editor: &ConfigEditor, settings: &Settings) -> Option<String> {
     let (config, name) = (editor.path(), file.file_name()?.to_str()?);
     if refers_to(&editor.text(), name) {
@@ -94,8 +94,18 @@ fn find_other_user(file: &Path, editor: &ConfigEditor, settings: &Settings) -> O
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml" || extension == "json"));
     let used = settings.files.paths().into_iter().map(|(path, _)| path.to_owned());
+    let trusted = match settings.trust_records().map(|records| records.list()).transpose() {
+        Ok(rows) => rows.unwrap_or_default(),
+        Err(error) => {
+            let why = env::describe_io_error(&error);
+            return Some(format!(
+                "projects that you trust may refer to it, and which they are is not known: {why}"
+            ));
+        }
+    };
+    let trusted = trusted.into_iter().map(|row| row.path);
     let own = config.canonicalize().ok();
-    let mut others = beside.chain(used).filter(|path| path.canonicalize().ok() != own);
+    let mut others = beside.chain(used).chain(trusted).filter(|path| path.canonicalize().ok() != own);
     others.find_map(|path| match read_text_file(&path, MAX_FILE_MEBIBYTES) {
         Ok(text) if refers_to(&text, name) => Some(format!("{} refers to it", path.display())),
         Ok(_) => None,

@@ -51,6 +51,37 @@ fn the_secrets_of_a_removed_server_are_removed_unless_they_are_used() {
     assert_eq!(config(&context).unwrap(), left);
 }
 
+/// The configuration of a project is used only there, but its servers need their secrets all the same.
+#[test]
+fn secrets_that_a_trusted_project_elsewhere_refers_to_stay() {
+    let context = Context::new();
+    store(&context, &["a.env-T", "a.env-U"]);
+    std::fs::create_dir(context.path("elsewhere")).unwrap();
+    let project = |name: &str| {
+        let text = format!(
+            "[servers.p]\ncommand = 'p'\nenv = {{ T = '{{file:~/.config/bowline/secrets/{name}}}' }}\n"
+        );
+        context.write("elsewhere/bowline.toml", text);
+        context.set_mode("elsewhere/bowline.toml", 0o644);
+        let path = context.path("elsewhere/bowline.toml").display().to_string();
+        let shown = context.run(context.bowline(["trust", "--yes", &path]));
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+    };
+    project("a.env-T");
+    let both = "env = { T = '{file:secrets/a.env-T}', U = '{file:secrets/a.env-U}' }";
+    context.user_config(&format!("[servers.a]\ncommand = 'a'\n{both}\n"));
+    snapshot!(context.run(context.bowline(["remove", "a"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: removed `a` from [TMP]/home/.config/bowline/config.toml
+    note: the secret file [TMP]/home/.config/bowline/secrets/a.env-T stays: [TMP]/elsewhere/bowline.toml refers to it
+    note: removed the secret file [TMP]/home/.config/bowline/secrets/a.env-U, which nothing refers to any more
+    ---
+    ");
+    assert!(is_stored(&context, "a.env-T") && !is_stored(&context, "a.env-U"));
+}
+
 /// The file of another server, one with a name of its own, and one that a configuration may refer to.
 #[test]
 fn secrets_that_may_be_of_use_elsewhere_stay() {
