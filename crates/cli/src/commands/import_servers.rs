@@ -136,7 +136,7 @@ impl Import {
         }
         let saved = secrets.save()?;
         saved.notes.iter().for_each(|note| settings.printer.note(note));
-        editor.save().inspect_err(|_| saved.remove())?;
+        editor.save().inspect_err(|_| saved.remove_unnamed(editor.path()))?;
         remove_unused_secrets(&stored_before, &editor, settings);
         Ok(())
     }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use bowline_config::{Environment, Secret};
 use bowline_hosts::{ServerEntry, StoredSecret};
-use bowline_settings::read_text_file;
+use bowline_settings::{TextFileError, read_text_file};
 use bowline_store::private::{self, Creation};
 
+use super::unused_secrets::{MAX_FILE_MEBIBYTES, refers_to};
 use crate::commands::install::drafts::remove_stale_drafts_in;
 use crate::env;
 use crate::failure::{Failure, Outcome};
@@ -16,6 +17,7 @@ use crate::failure::{Failure, Outcome};
 /// Secrets that are to be written beside a configuration file.
 pub(super) struct SecretFiles {
     folder: PathBuf,
+    config_path: PathBuf,
     /// The configuration before the import. What it refers to is not shared with another entry.
     config: String,
     secrets: BTreeMap<PathBuf, Secret>,
@@ -44,7 +46,7 @@ impl SecretFiles {
     /// Starts with no secrets, for the configuration file at `path` with the content `config`.
     pub(super) fn beside(path: &Path, config: String) -> Self {
         let folder = path.parent().unwrap_or(Path::new("")).join(FOLDER);
-        Self { folder, config, secrets: BTreeMap::new(), names: HashSet::new() }
+        Self { folder, config_path: path.to_owned(), config, secrets: BTreeMap::new(), names: HashSet::new() }
     }
 
     /// Takes the secrets out of an entry, which then names their files.
@@ -85,7 +87,7 @@ impl SecretFiles {
                 Ok(Creation::Created) => saved.created.push(path.clone()),
                 Ok(Creation::AlreadyExists) => {}
                 Err(error) => {
-                    saved.remove();
+                    saved.remove_unnamed(&self.config_path);
                     return Err(write_failure(path, &error));
                 }
             }
@@ -124,9 +126,18 @@ impl SecretFiles {
 // === impl SavedSecrets ===
 
 impl SavedSecrets {
-    /// Removes the files that were created.
-    pub(super) fn remove(&self) {
-        for path in &self.created {
+    /// Removes the files that were created, unless the configuration names them: it may be in place although saving it
+    /// failed, as when a disk cannot be synced. If it cannot be read, all files stay.
+    pub(super) fn remove_unnamed(&self, config: &Path) {
+        let text = match read_text_file(config, MAX_FILE_MEBIBYTES) {
+            Ok(text) => text,
+            Err(TextFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(_) => return,
+        };
+        let is_named = |path: &Path| {
+            path.file_name().and_then(|name| name.to_str()).is_none_or(|name| refers_to(&text, name))
+        };
+        for path in self.created.iter().filter(|path| !is_named(path)) {
             // A file that stays does no harm: only its owner can read it.
             let _ = std::fs::remove_file(path);
         }
@@ -190,5 +201,37 @@ impl Environment for WithSecretFiles<'_> {
             Some(secret) => Ok(secret.expose().to_owned()),
             None => self.env.read_file(path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_the_configuration_names_stay_after_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("config.toml");
+        let save = |before: &str, after: Option<&[u8]>| {
+            let mut files = SecretFiles::beside(&config, before.to_owned());
+            for name in ["a.env-T", "a.env-T-2"] {
+                files.secrets.insert(files.folder.join(name), Secret::new(name.to_owned()));
+            }
+            let saved = files.save().unwrap_or_else(|_| panic!("the files are written"));
+            assert_eq!(saved.created.len(), 2);
+            let _ = std::fs::remove_file(&config);
+            if let Some(after) = after {
+                std::fs::write(&config, after).unwrap();
+            }
+            saved.remove_unnamed(&config);
+            let left = files.secrets.keys().map(|path| path.exists()).collect::<Vec<_>>();
+            std::fs::remove_dir_all(&files.folder).unwrap();
+            left
+        };
+        let after = b"[servers.a]\ncommand = 'a'\nenv = { T = '{file:secrets/a.env-T}' }\n";
+        assert_eq!(save("", Some(after)), [true, false], "one is named");
+        assert_eq!(save("", None), [false, false], "there is no file");
+        assert_eq!(save("# Mine.\n", Some(b"# Mine.\n")), [false, false], "it is as it was");
+        assert_eq!(save("", Some(b"\xff")), [true, true], "nothing is known of it");
     }
 }

@@ -115,7 +115,7 @@ fn find_other_user(file: &Path, editor: &ConfigEditor, settings: &Settings) -> O
 }
 
 /// Whether a text names a file of this name in any folder, in a placeholder or as a path.
-fn refers_to(text: &str, name: &str) -> bool {
+pub(super) fn refers_to(text: &str, name: &str) -> bool {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     text.match_indices(name)
         .any(|(at, _)| text[..at].ends_with(['/', '\\']) && !text[at + name.len()..].starts_with(is_inside))
@@ -126,4 +126,4 @@ fn folder_of(config: &Path) -> &Path {
 }
 
 /// Largest configuration that is searched, in MiB.
-const MAX_FILE_MEBIBYTES: u64 = 1;
+pub(super) const MAX_FILE_MEBIBYTES: u64 = 1;
