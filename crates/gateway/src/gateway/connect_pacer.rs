@@ -1,6 +1,7 @@
 //! [`ConnectPacer`]: how many connections that nobody waits for are opened at once.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -11,35 +12,57 @@ use tokio::time::timeout;
 /// After a restart the sessions of all hosts come back together, each with a connection to every server. Opened at
 /// once, they would delay the answers that hosts wait for, and every server would get all handshakes in one moment.
 #[derive(Debug)]
-pub(super) struct ConnectPacer(Semaphore);
+pub(super) struct ConnectPacer {
+    /// A permit is a turn.
+    turns: Semaphore,
+    /// A permit is a connection that is still being opened after its turn.
+    slow: Semaphore,
+}
 
 impl ConnectPacer {
-    /// Waits for its turn and calls `open`. The turn ends when the future that it returns is ready, and at the latest
-    /// after [`MAX_TURN`]: a server that is slow or away does not keep the others waiting.
+    /// Waits for its turn and calls `open`. The turn ends when the future that it returns is ready, and otherwise after
+    /// [`MAX_TURN`], as long as no more than [`MAX_SLOW`] others are slow: a server that is slow or away does not keep
+    /// the others waiting, but a gateway that is too busy for the connections that it opens does not open more of them.
+    ///
+    /// Dropping the future gives up its turn.
     pub(super) async fn run<F: Future>(&self, open: impl FnOnce() -> F) {
-        // The semaphore is never closed.
-        let Ok(_turn) = self.0.acquire().await else { return };
-        let _ = timeout(MAX_TURN, open()).await;
+        // The semaphores are never closed.
+        let Ok(turn) = self.turns.acquire().await else { return };
+        let mut opening = pin!(open());
+        if timeout(MAX_TURN, opening.as_mut()).await.is_ok() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            _ = opening.as_mut() => {}
+            permit = self.slow.acquire() => {
+                let Ok(_permit) = permit else { return };
+                drop(turn);
+                opening.await;
+            }
+        }
     }
 
     /// Lets nobody have a turn until the result is dropped.
     #[cfg(test)]
     pub(super) async fn take_all_turns(&self) -> tokio::sync::SemaphorePermit<'_> {
         let all = u32::try_from(MAX_TURNS).expect("it is a small number");
-        self.0.acquire_many(all).await.expect("it is never closed")
+        self.turns.acquire_many(all).await.expect("it is never closed")
     }
 }
 
 impl Default for ConnectPacer {
     fn default() -> Self {
-        Self(Semaphore::new(MAX_TURNS))
+        Self { turns: Semaphore::new(MAX_TURNS), slow: Semaphore::new(MAX_SLOW) }
     }
 }
 
 /// How many connections are opened at once.
 const MAX_TURNS: usize = 16;
-/// The longest time for which one connection keeps the others waiting.
+/// The longest time for which one connection keeps the others waiting, unless too many are slow.
 const MAX_TURN: Duration = Duration::from_millis(250);
+/// How many connections may be opened for longer than a turn, beside those that have a turn.
+const MAX_SLOW: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -52,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs three times as many as there are turns, and returns when each was opened.
-    async fn opened_after<F>(open: fn() -> F) -> Vec<Duration>
+    /// Runs so many times as many as there are turns, and returns when each was opened.
+    async fn opened_after<F>(rounds: usize, open: fn() -> F) -> Vec<Duration>
     where
         F: Future + Send + 'static,
         F::Output: Send,
@@ -61,7 +84,7 @@ mod tests {
         let (pacer, begun) = (Arc::new(ConnectPacer::default()), Instant::now());
         let opened = Arc::new(Mutex::new(Vec::new()));
         let mut running = JoinSet::new();
-        for _ in 0..3 * MAX_TURNS {
+        for _ in 0..rounds * MAX_TURNS {
             let (pacer, opened) = (Arc::clone(&pacer), Arc::clone(&opened));
             running.spawn(async move {
                 pacer
@@ -79,16 +102,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_are_opened_a_few_at_a_time() {
         let step = Duration::from_millis(100);
-        let opened = opened_after(|| sleep(Duration::from_millis(100))).await;
+        let opened = opened_after(3, || sleep(Duration::from_millis(100))).await;
         let turns = [Duration::ZERO, step, 2 * step].map(|at| [at; MAX_TURNS]);
         assert_eq!(opened, turns.as_flattened());
     }
 
     #[tokio::test(start_paused = true)]
     async fn slow_connection_ends_its_turn() {
-        let opened = opened_after(pending::<()>).await;
+        let opened = opened_after(3, || sleep(Duration::from_secs(60))).await;
         let turns = [Duration::ZERO, MAX_TURN, 2 * MAX_TURN].map(|at| [at; MAX_TURNS]);
         assert_eq!(opened, turns.as_flattened());
+    }
+
+    /// A gateway that is too busy makes all of them slow.
+    #[tokio::test(start_paused = true)]
+    async fn slow_connections_are_bounded_in_number() {
+        let rounds = MAX_SLOW / MAX_TURNS;
+        let opened = opened_after(rounds + 2, || sleep(Duration::from_secs(60))).await;
+        let opened_by = |time| opened.iter().filter(|at| **at <= time).count();
+        assert_eq!(opened_by(Duration::from_secs(59)), MAX_SLOW + MAX_TURNS);
+        assert_eq!(opened_by(Duration::from_secs(60)), MAX_SLOW + 2 * MAX_TURNS);
     }
 
     #[tokio::test(start_paused = true)]

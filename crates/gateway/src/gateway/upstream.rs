@@ -402,10 +402,12 @@ impl Upstreams {
                 let connection = this.upgrade().and_then(|this| {
                     let current = this.current.lock();
                     let is_left = current.is_closed || upstream.lost.is_cancelled();
-                    if is_left { None } else { upstream.begin_connecting() }
+                    let in_use = if is_left { None } else { upstream.begin_connecting() };
+                    // A connection that is retired or idle meanwhile is closed all the same.
+                    in_use.map(|in_use| Arc::clone(in_use.shared()))
                 });
                 if let Some(connection) = connection {
-                    connection.shared().wait_for_attempt().await;
+                    connection.wait_for_attempt().await;
                 }
             };
             gateway.connect_pacer.run(connect).await;
