@@ -7,7 +7,7 @@ use bowline::{Cause, Client, Era, ErrorKind, Event, Json, Peer, Result, Status, 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::list_fetches::{ListFetches, fetch_list};
+use super::list_fetches::{ListFetches, fetch_list_or_empty};
 use super::{Freshness, KnownLists, ListKind, Profile, ServerLists, TaskOffer};
 use crate::fleet::FleetServer;
 
@@ -55,6 +55,20 @@ struct EndedLists {
 }
 
 impl FeedTarget {
+    /// Whether there was something in a list that the server still declares, over this connection or an earlier one. To
+    /// deny such a list is a failure, also of a server that is not ready yet, or of a proxy in front of it.
+    fn was_filled(&self, kind: ListKind, peer: &Peer) -> bool {
+        if !kind.is_declared(&peer.capabilities.json) {
+            return false;
+        }
+        let is_filled = |lists: &ServerLists| !lists.list(kind).is_empty();
+        let feed = self.lists.borrow();
+        match &feed.lists {
+            Some(lists) if !feed.is_loop && feed.fetched.contains(&kind) => is_filled(lists),
+            _ => self.known.get(&self.server, self.profile).is_some_and(|known| is_filled(&known)),
+        }
+    }
+
     /// Publishes the lists that have ended. Of those in `awaited`, nothing is known since the server is connected.
     ///
     /// What a server offers first is remembered for the next connection. What it offers later may belong to this one
@@ -176,6 +190,7 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
         }
         // Until the status is another one.
         loop {
+            let was_filled = |kind| latest_peer.as_ref().is_some_and(|peer| target.was_filled(kind, peer));
             let publish_at = ended.publish_at;
             let published = async {
                 match publish_at {
@@ -185,7 +200,7 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
             };
             tokio::select! {
                 biased;
-                (kind, list) = fetches.next(is_connected) => {
+                (kind, list) = fetches.next(is_connected, was_filled) => {
                     awaited.retain(|awaited| *awaited != kind);
                     let is_offered = latest_peer.as_ref().is_some_and(|peer| kind.is_declared(&peer.capabilities.json));
                     if is_offered {
@@ -240,7 +255,7 @@ impl ServerLists {
         let mut lists = Self::default();
         lists.describe(&peer);
         for kind in ListKind::ALL {
-            lists.set_list(kind, fetch_list(client.clone(), kind).await?);
+            lists.set_list(kind, fetch_list_or_empty(client, kind).await?);
         }
         Ok(lists)
     }

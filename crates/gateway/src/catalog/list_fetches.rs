@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline::types::code;
-use bowline::{Client, Json, Result};
+use bowline::{Client, Error, Json, Result};
 use tokio::time::{Instant, sleep_until};
 
 use super::ListKind;
@@ -63,9 +63,14 @@ impl ListFetches {
     }
 
     /// Waits until a list has been fetched to its end or has failed. Without `is_connected`, no further list is requested.
+    /// A list that the server does not know is empty, unless it `was_filled` before: then it has failed.
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self, is_connected: bool) -> (ListKind, Result<Vec<Json>>) {
+    pub(super) async fn next(
+        &mut self,
+        is_connected: bool,
+        was_filled: impl Fn(ListKind) -> bool,
+    ) -> (ListKind, Result<Vec<Json>>) {
         loop {
             let next_start = if is_connected { self.start_due() } else { None };
             let wait = async {
@@ -76,7 +81,7 @@ impl ListFetches {
             };
             tokio::select! {
                 biased;
-                ended = poll_fn(|context| self.poll_running(context)) => return ended,
+                ended = poll_fn(|context| self.poll_running(context, &was_filled)) => return ended,
                 () = wait => {}
             }
         }
@@ -103,11 +108,16 @@ impl ListFetches {
         next_start
     }
 
-    fn poll_running(&mut self, context: &mut Context<'_>) -> Poll<(ListKind, Result<Vec<Json>>)> {
+    fn poll_running(
+        &mut self,
+        context: &mut Context<'_>,
+        was_filled: impl Fn(ListKind) -> bool,
+    ) -> Poll<(ListKind, Result<Vec<Json>>)> {
         for kind in ListKind::ALL {
             let plan = &mut self.plans[kind.index()];
             let Some(running) = &mut plan.running else { continue };
             let Poll::Ready(list) = running.list.as_mut().poll(context) else { continue };
+            let list = empty_if_unknown(&self.client, kind, list, || was_filled(kind));
             plan.finish(Instant::now(), list.is_ok());
             return Poll::Ready((kind, list));
         }
@@ -143,18 +153,34 @@ impl FetchPlan {
     }
 }
 
-/// Fetches one list over all pages. A server that does not know the method has nothing to list.
-pub(super) async fn fetch_list(client: Client, kind: ListKind) -> Result<Vec<Json>> {
-    let list = match kind {
+/// Fetches one list over all pages.
+async fn fetch_list(client: Client, kind: ListKind) -> Result<Vec<Json>> {
+    match kind {
         ListKind::Tools => client.list_tools().await.map(|items| jsons(items, |item| item.json)),
         ListKind::Prompts => client.list_prompts().await.map(|items| jsons(items, |item| item.json)),
         ListKind::Resources => client.list_resources().await.map(|items| jsons(items, |item| item.json)),
         ListKind::Templates => {
             client.list_resource_templates().await.map(|items| jsons(items, |item| item.json))
         }
-    };
+    }
+}
+
+/// Fetches one list over all pages. One that the server does not know is empty.
+pub(super) async fn fetch_list_or_empty(client: &Client, kind: ListKind) -> Result<Vec<Json>> {
+    empty_if_unknown(client, kind, fetch_list(client.clone(), kind).await, || false)
+}
+
+/// A server that does not know the method of a list has nothing to list, unless the list `was_filled` before.
+fn empty_if_unknown(
+    client: &Client,
+    kind: ListKind,
+    list: Result<Vec<Json>>,
+    was_filled: impl FnOnce() -> bool,
+) -> Result<Vec<Json>> {
+    let is_unknown =
+        |error: &Error| error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
     match list {
-        Err(error) if error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND) => {
+        Err(error) if is_unknown(&error) && !was_filled() => {
             tracing::debug!(
                 server = client.name(),
                 method = kind.method(),

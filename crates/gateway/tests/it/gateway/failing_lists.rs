@@ -129,3 +129,29 @@ async fn a_known_list_stays_while_it_fails_and_others_change() {
     assert_eq!(host.names("prompts/list", "prompts", "name").await, ["greet", "more"]);
     wait_for_reason(&mut host, &Value::Null).await;
 }
+
+/// A server that is not ready yet may deny a list that it has.
+#[tokio::test]
+async fn a_known_list_stays_while_the_server_does_not_know_it() {
+    let server = server().await;
+    let gateway = gateway([at("one", &server)]);
+    let mut host = TestHost::join_with(&gateway, json!({})).await;
+    let known = [names(["echo"]), names(["greet"]), names(["file:///a"]), names(["file:///{name}"])];
+    assert_eq!(lists(&mut host).await, known);
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, TEST_TIMEOUT).await;
+    server.arm(Fault::error(-32601, "Method not found").on("prompts/list").always());
+    server.announce_prompts();
+    let reason = json!("`prompts/list` failed: error -32601");
+    wait_for_reason(&mut host, &reason).await;
+    assert_eq!(lists(&mut host).await, known);
+    // Another host has what the first one had.
+    let mut other = TestHost::join_with(&gateway, json!({})).await;
+    wait_for_reason(&mut other, &reason).await;
+    assert_eq!(lists(&mut other).await, known);
+    // It is fetched again without a change.
+    server.edit(|script| script.prompt("more", "hi"));
+    server.disarm();
+    host.notification("notifications/prompts/list_changed").await;
+    assert_eq!(host.names("prompts/list", "prompts", "name").await, ["greet", "more"]);
+    wait_for_reason(&mut host, &Value::Null).await;
+}
