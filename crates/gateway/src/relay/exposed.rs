@@ -12,6 +12,7 @@ pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -
         method::TOOLS_CALL if hides_tools(exposure) => ("tool", "name"),
         method::PROMPTS_GET if !exposure.prompts => ("prompt", "name"),
         method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE if !exposure.resources => ("resource", "uri"),
+        method::COMPLETE => return refuse_completion(exposure, params),
         _ => return None,
     };
     let message = match text(member) {
@@ -22,6 +23,40 @@ pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -
         None => format!("params need {member}"),
     };
     Some(RpcError::new(code::INVALID_PARAMS, message))
+}
+
+/// Returns the error for a completion for a prompt or a resource template that is not exposed.
+fn refuse_completion(exposure: &Exposure, params: Option<&Json>) -> Option<RpcError> {
+    if exposure.prompts && exposure.resources {
+        return None;
+    }
+    let reference = params.and_then(|params| params.member("ref"));
+    let text = |member: &str| reference.as_ref()?.member(member)?.decode::<String>().ok();
+    let (name, uri) = (text("name"), text("uri"));
+    let is_exposed = match text("type").as_deref() {
+        Some("ref/prompt") => exposure.prompts,
+        Some("ref/resource") => exposure.resources,
+        _ => false,
+    };
+    // A server may go by the member, whatever the type is.
+    let message = match (name, uri) {
+        (Some(name), _) if !exposure.prompts => format!("Unknown prompt: {name}"),
+        (_, Some(uri)) if !exposure.resources => format!("Unknown resource: {uri}"),
+        _ if is_exposed => return None,
+        _ => "params need ref, with a type and a name or URI".to_owned(),
+    };
+    Some(RpcError::new(code::INVALID_PARAMS, message))
+}
+
+/// Leaves out of the params of `subscriptions/listen` the resources that are not exposed.
+pub(super) fn filter_listen(exposure: &Exposure, method: &str, params: Option<Json>) -> Option<Json> {
+    if method != method::LISTEN || exposure.resources {
+        return params;
+    }
+    let wanted = params.as_ref()?.member("notifications")?;
+    let shown = Edit::new().remove("resourceSubscriptions").apply(Some(&wanted)).ok()?;
+    // Without params it is refused.
+    Edit::new().set("notifications", &shown).apply(params.as_ref()).ok()
 }
 
 fn hides_tools(exposure: &Exposure) -> bool {
@@ -111,6 +146,60 @@ mod tests {
         // A result that is no list is the server's to answer for.
         for odd in [r#"{"tools":7}"#, "{}", "[]"] {
             assert_eq!(filter_page(&exposure, method::TOOLS_LIST, json(odd)).as_str(), odd);
+        }
+    }
+
+    #[test]
+    fn a_completion_for_something_hidden_is_refused() {
+        let exposing = |prompts, resources| {
+            let mut exposure = Exposure::default();
+            (exposure.prompts, exposure.resources) = (prompts, resources);
+            exposure
+        };
+        let refusal = |exposure: &Exposure, reference: &str| {
+            let params = json(&format!(r#"{{"ref":{reference},"argument":{{"name":"a","value":""}}}}"#));
+            refuse(exposure, method::COMPLETE, Some(&params)).map(|error| error.message)
+        };
+        let prompt = r#"{"type":"ref/prompt","name":"greet"}"#;
+        let template = r#"{"type":"ref/resource","uri":"a:{b}"}"#;
+        for (prompts, resources) in [(true, true), (true, false), (false, true), (false, false)] {
+            let exposure = exposing(prompts, resources);
+            let (of_prompt, of_template) = (refusal(&exposure, prompt), refusal(&exposure, template));
+            assert_eq!(of_prompt.as_deref(), (!prompts).then_some("Unknown prompt: greet"));
+            assert_eq!(of_template.as_deref(), (!resources).then_some("Unknown resource: a:{b}"));
+        }
+        // A server may take another value for the text that it looks like, or look at another member.
+        let only_prompts = exposing(true, false);
+        for odd in [
+            r#"{"type":["ref/resource"],"uri":["a:{b}"]}"#,
+            r#"{"type":"ref/resource"}"#,
+            r#"{"type":"ref/prompt","name":"greet","uri":"a:{b}"}"#,
+            r#"{"uri":"a:{b}"}"#,
+            "[]",
+        ] {
+            assert!(refusal(&only_prompts, odd).is_some(), "{odd}");
+            assert!(refusal(&exposing(true, true), odd).is_none(), "{odd}");
+        }
+        assert!(refuse(&only_prompts, method::COMPLETE, None).is_some());
+    }
+
+    #[test]
+    fn hidden_resources_cannot_be_subscribed_to() {
+        let text =
+            r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"_meta":{}}"#;
+        let filtered = |exposure: &Exposure, method| {
+            filter_listen(exposure, method, Some(json(text))).map(|params| params.as_str().to_owned())
+        };
+        let mut hiding = Exposure::default();
+        hiding.resources = false;
+        assert_eq!(
+            filtered(&hiding, method::LISTEN).as_deref(),
+            Some(r#"{"notifications":{"toolsListChanged":true},"_meta":{}}"#)
+        );
+        assert_eq!(filtered(&Exposure::default(), method::LISTEN).as_deref(), Some(text));
+        assert_eq!(filtered(&hiding, method::TOOLS_CALL).as_deref(), Some(text));
+        for odd in ["{}", r#"{"notifications":7}"#] {
+            assert_eq!(filter_listen(&hiding, method::LISTEN, Some(json(odd))), None, "{odd}");
         }
     }
 

@@ -59,7 +59,7 @@ impl ModernHost {
             Self::Relayed(relay) => relay.serve(request),
             Self::Served(host) => match host.refuse(&request) {
                 Some(error) => request.request.respond(Err(&error)).await,
-                None => host.hosts().serve(request),
+                None => host.hosts().serve(host.limit_to_exposed(request)),
             },
         }
     }
@@ -113,6 +113,13 @@ impl ServedHost {
             return Some(error_response::handshake_required(why));
         }
         exposed::refuse(&self.relay.server.exposure, &request.method, request.params.as_ref())
+    }
+
+    /// Leaves out of a request what is not exposed.
+    fn limit_to_exposed(&self, mut request: StatelessRequest) -> StatelessRequest {
+        let exposure = &self.relay.server.exposure;
+        request.params = exposed::filter_listen(exposure, &request.method, request.params.take());
+        request
     }
 
     fn hosts(&self) -> StatelessHosts {

@@ -2,6 +2,7 @@
 
 mod byte_exact;
 mod calls;
+mod exposure;
 mod gateway;
 mod handshake;
 mod http_hosts;
