@@ -1,6 +1,8 @@
 //! What one session of a host, or hosts without one, have of the servers: their lists, and a
 //! connection to each of them while it is needed.
 
+mod follow;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use bowline_proto::server::requests::MAX_RUNNING_REQUESTS;
 use bowline_proto::via::Via;
 use bowline_proto::wire::object::Edit;
 use bowline_server::{Handshake, HostLink};
+use follow::{follow_lists, follow_reloads};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
@@ -28,7 +31,7 @@ use crate::catalog::{Catalog, Profile, SoleServer};
 use crate::error_response::{self, ConnectionState};
 use crate::fleet::{Fleet, FleetServer, ServerId};
 use crate::host_roots::HostRoots;
-use crate::view::{HostView, ViewChoice, ViewSet};
+use crate::view::{HostView, ViewChoice};
 
 /// Who connections to servers are for.
 pub(super) struct Identity {
@@ -79,6 +82,8 @@ pub(super) struct Upstreams {
     current: Mutex<Current>,
     pub(super) subscriptions: Subscriptions,
     tasks: Mutex<JoinSet<()>>,
+    /// Canceled when the session begins to give up its connections.
+    closing: CancellationToken,
     /// Canceled when the session is over.
     ended: CancellationToken,
 }
@@ -157,6 +162,7 @@ impl Upstreams {
             current: Mutex::default(),
             subscriptions: Subscriptions::default(),
             tasks: Mutex::default(),
+            closing: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
         gateway.host_catalogs.add(&upstreams.catalog);
@@ -324,6 +330,7 @@ impl Upstreams {
             current.is_closed = true;
             Arc::clone(&current.set)
         };
+        self.closing.cancel();
         self.subscriptions.clear();
         let mut closing = JoinSet::new();
         for upstream in &set.all {
@@ -377,13 +384,16 @@ impl Upstreams {
         Arc::clone(&current.set)
     }
 
-    /// Leaves the connection to a server that the view no longer shows, after the calls that are open.
+    /// Leaves the connection to a server that the view no longer shows, after the calls that are open, and at the
+    /// latest when the session is closed, which waits for it.
     fn leave_hidden(&self, upstream: Arc<Upstream>) {
         upstream.lost.cancel();
         let (this, drain_timeout) = (Weak::clone(&self.this), self.gateway.drain_timeout);
-        self.spawn(async move {
+        let closing = self.closing.clone();
+        self.tasks.lock().spawn(async move {
             let all = u32::try_from(MAX_CALLS_PER_SERVER).expect("it is a small number");
-            let _ = timeout(drain_timeout, upstream.calls.acquire_many(all)).await;
+            let drained = timeout(drain_timeout, upstream.calls.acquire_many(all));
+            let _ = closing.run_until_cancelled(drained).await;
             // By now it may be shown again, and use the same connection.
             let is_shown = |this: Arc<Self>| this.get(&upstream.server.config.name).is_some();
             if !this.upgrade().is_some_and(is_shown) {
@@ -429,7 +439,7 @@ impl Upstreams {
             calls: Semaphore::new(MAX_CALLS_PER_SERVER),
             lost: self.ended.child_token(),
         });
-        let following = follow(Arc::clone(&self.catalog), server.id, upstream.connection.subscribe());
+        let following = follow_lists(Arc::clone(&self.catalog), server.id, upstream.connection.subscribe());
         let following = upstream.lost.clone().run_until_cancelled_owned(Box::pin(following));
         self.spawn(async move {
             following.await;
@@ -536,53 +546,6 @@ impl Upstream {
         if let Some(connection) = &*self.connection.borrow() {
             connection.members.set_log_level(self.member, level);
             connection.apply_log_level();
-        }
-    }
-}
-
-/// Follows reloads of the servers also while nobody uses these.
-async fn follow_reloads(
-    upstreams: Weak<Upstreams>,
-    (mut fleets, mut views): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<ViewSet>>),
-) {
-    loop {
-        let changed = tokio::select! {
-            changed = fleets.changed() => changed,
-            changed = views.changed() => changed,
-        };
-        if changed.is_err() {
-            return;
-        }
-        let Some(upstreams) = upstreams.upgrade() else { return };
-        upstreams.current_set();
-    }
-}
-
-/// Copies what a server offers into the catalog, over one connection after the other.
-async fn follow(
-    catalog: Arc<Catalog>,
-    server: ServerId,
-    mut connection: watch::Receiver<Option<Arc<Connection>>>,
-) {
-    loop {
-        let feed = connection.borrow_and_update().as_ref().map(|connection| connection.feed.clone());
-        let following = async {
-            if let Some(mut feed) = feed {
-                loop {
-                    let offered = feed.borrow_and_update().clone();
-                    catalog.update(server, offered);
-                    if feed.changed().await.is_err() {
-                        break;
-                    }
-                }
-            }
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = following => {}
-            changed = connection.changed() => if changed.is_err() {
-                return;
-            },
         }
     }
 }

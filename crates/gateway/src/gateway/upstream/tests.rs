@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::config::Protocol;
+use bowline::config::{Protocol, View};
 use bowline::{Json, Server};
 use bowline_proto::server::handshake::implementation;
 use bowline_testkit::{self as testkit, Fault, HttpServer};
@@ -13,13 +13,17 @@ use super::*;
 
 /// A session of one of several principals, none of which shares connections with another.
 fn open(gateway: &Arc<Shared>, principal: &str) -> Arc<Upstreams> {
+    open_view(gateway, principal, ViewChoice::Everything)
+}
+
+fn open_view(gateway: &Arc<Shared>, principal: &str, view: ViewChoice) -> Arc<Upstreams> {
     Upstreams::open(
         gateway,
         Identity {
             principal: Some(principal.into()),
             client_info: implementation("host", "1"),
             capabilities: Json::empty_object(),
-            view: ViewChoice::Everything,
+            view,
             tasks: HostTasks::ByRequest,
             via: Via::default(),
             session: None,
@@ -54,4 +58,26 @@ async fn session_that_ends_before_its_turn_does_not_connect() {
     first.close().await;
     assert_eq!(other.initialize_count(), 1);
     assert_eq!(other.sessions().len(), 0);
+}
+
+/// A session that ends does not wait for the calls on it, as it does not for those on other connections.
+#[tokio::test]
+async fn hidden_connection_is_closed_with_its_session() {
+    let limit = Duration::from_secs(20);
+    let script = || testkit::server().legacy().tool("echo");
+    let (shown, hidden) = (script().run().await, script().run().await);
+    let servers = [configured("shown", &shown), configured("hidden", &hidden)];
+    let gateway = Gateway::builder(servers).view("some", View::default()).build().0;
+    let session = open_view(&gateway, "one", ViewChoice::Named("some".into()));
+    session.catalog().wait_until_known(limit).await;
+    let used = session.connect("hidden").unwrap().unwrap();
+    let call = used.upstream.count_call().unwrap();
+    let mut view = View::default();
+    view.servers = Some(["shown".to_owned()].into());
+    gateway.views.replace([("some".into(), view)]);
+    assert!(session.connect("hidden").is_none());
+    assert_eq!((shown.sessions().len(), hidden.sessions().len()), (1, 1));
+    session.close().await;
+    assert_eq!((shown.sessions().len(), hidden.sessions().len()), (0, 0));
+    drop(call);
 }
