@@ -105,8 +105,8 @@ struct Outage {
     since: Instant,
     /// Whether [`Announcement::Disconnected`] was sent. A session loss alone does not send it.
     announced: bool,
-    /// Probes of the old session that were cut after the server had been away for a while.
-    cut_probes: u32,
+    /// Probes of the old session that were cut or put off after the server had been away for a while.
+    late_probes: u32,
 }
 
 impl Session {
@@ -353,12 +353,14 @@ impl Session {
     fn resume_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
         let young = |outage: Outage| now.saturating_duration_since(outage.since) < RESUME_RETRY_WINDOW;
         let mut is_kept = fault.execution == Execution::NotExecuted || self.outage.is_none_or(young);
-        // A server that is restarted again while it is probed has not spoken of the session.
-        if let (false, Some(outage)) = (matches!(fault.cause, Cause::Status { .. }), &mut self.outage)
+        // A server that is restarted again while it is probed has not spoken of the session, nor has one that says when
+        // to come back.
+        if let (false, Some(outage)) =
+            (matches!(fault.cause, Cause::Status { retry_after: None, .. }), &mut self.outage)
             && !is_kept
         {
-            outage.cut_probes += 1;
-            is_kept = outage.cut_probes < MAX_CUT_PROBES;
+            outage.late_probes += 1;
+            is_kept = outage.late_probes < MAX_LATE_PROBES;
         }
         self.resumable_peer = is_kept.then_some(peer);
         self.recover(now, fault)
@@ -553,7 +555,7 @@ impl Session {
     fn begin_outage(&mut self, now: Instant) {
         let since = self.suspected_since.take().map_or(now, |since| since.min(now));
         if self.outage.is_none() {
-            self.outage = Some(Outage { since, announced: false, cut_probes: 0 });
+            self.outage = Some(Outage { since, announced: false, late_probes: 0 });
             if self.was_ready {
                 self.attempts_made = 0;
             }
@@ -580,8 +582,8 @@ fn has_retry_after(fault: &Fault) -> bool {
 
 /// How long into an outage an old session is probed again, whatever becomes of the probes.
 const RESUME_RETRY_WINDOW: Duration = Duration::from_secs(5);
-/// How many probes may be cut after that, with no other answer, until the session is given up.
-const MAX_CUT_PROBES: u32 = 4;
+/// How many probes may be cut or put off after that, with no other answer, until the session is given up.
+const MAX_LATE_PROBES: u32 = 4;
 
 /// Maximum of the timeouts of an attempt, a year.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400 * 365);

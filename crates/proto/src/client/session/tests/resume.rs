@@ -107,12 +107,13 @@ fn a_gateway_that_answers_in_its_place_is_not_asked_for_ever() {
     assert!(asked > 2, "a gateway that restarts costs no session");
 }
 
-/// A server that is killed again long after the outage began has said nothing of the session. One that breaks down at
-/// every probe is not probed for ever.
+/// A server that is killed again long after the outage began has said nothing of the session, nor has one that cannot
+/// look for it yet. One that breaks down at every probe is not probed for ever.
 #[test]
 fn a_session_outlives_probes_that_are_cut_late_in_an_outage() {
     let cut = || Fault::new(Cause::Cut);
-    for event in [Event::LinkLost(cut()), reply(cut())] {
+    let put_off = status(503, Some(S)).with_body(b"what was recorded cannot be loaded now");
+    for event in [Event::LinkLost(cut()), reply(cut()), reply(put_off)] {
         let mut rig = resuming();
         let cut_late = |rig: &mut Rig| {
             rig.now += RESUME_RETRY_WINDOW;
@@ -120,7 +121,7 @@ fn a_session_outlives_probes_that_are_cut_late_in_an_outage() {
             assert_eq!(rig.run_timer(), ["open http"]);
             rig.event(Event::Opened { session: true })
         };
-        for _ in 1..MAX_CUT_PROBES {
+        for _ in 1..MAX_LATE_PROBES {
             assert_eq!(cut_late(&mut rig), ["send resume"]);
         }
         // The next outage is counted by itself.
@@ -128,7 +129,7 @@ fn a_session_outlives_probes_that_are_cut_late_in_an_outage() {
         rig.pass(60 * S);
         rig.event(link_lost(Cause::Cut));
         assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
-        for _ in 1..MAX_CUT_PROBES {
+        for _ in 1..MAX_LATE_PROBES {
             assert_eq!(cut_late(&mut rig), ["send resume"]);
         }
         assert_eq!(cut_late(&mut rig), ["send initialize"]);
