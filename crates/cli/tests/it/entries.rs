@@ -242,7 +242,8 @@ fn se_04_an_install_link_is_shown_whole_and_approved() {
     note: added `my-page` to [TMP]/home/.config/bowline/config.toml; see `bowline tools my-page`
     ---
     ");
-    let entry = "[servers.my-page]\ncommand = \"touch\"\nargs = [\"\"\"\nmade\nup\"\"\"]\nenv = { API_TOKEN = \"y\" }\n";
+    let entry =
+        "[servers.my-page]\ncommand = \"touch\"\nargs = [\"made\\nup\"]\nenv = { API_TOKEN = \"y\" }\n";
     assert_eq!(config(&context).unwrap(), entry);
     let vscode = "vscode:mcp/install?%7B%22name%22%3A%22docs%22%2C%22url%22%3A%22https%3A%2F%2Fh%2Fmcp%22%7D";
     snapshot!(context.run(context.bowline(["add", "own", vscode])), @"
