@@ -81,12 +81,6 @@ fn strip_runner(words: &[String]) -> Option<(String, &[String])> {
     }
 }
 
-/// Returns the index of the word that names what a package runner runs; `None` if the command is no runner.
-pub(super) fn package_index(words: &[String]) -> Option<usize> {
-    let (_, args) = strip_runner(words)?;
-    (words.len() - args.len()).checked_sub(1).filter(|index| *index > 0)
-}
-
 /// Returns the package that follows the options of a runner.
 fn strip_options(words: &[String]) -> Option<(String, &[String])> {
     let mut rest = words;
@@ -105,7 +99,7 @@ fn strip_options(words: &[String]) -> Option<(String, &[String])> {
 }
 
 /// The name of a program without its folder and extension.
-fn program_name(word: &str) -> String {
+pub(super) fn program_name(word: &str) -> String {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word).to_ascii_lowercase();
     let stem = [".exe", ".cmd", ".bat", ".ps1"].iter().find_map(|end| name.strip_suffix(end));
     stem.map(ToOwned::to_owned).unwrap_or(name)

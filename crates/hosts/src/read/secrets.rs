@@ -1,14 +1,18 @@
 //! Decides which parts of a value look like secrets.
 
+mod launchers;
+mod runnable;
 mod scrutiny;
 mod tokens;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
+use self::launchers::program_kind;
+use self::runnable::{RunnableParts, find_identifiers, find_taken_variables};
 use self::scrutiny::{Scrutiny, leading_run, used_names};
 pub use self::tokens::redact_tokens;
-use self::tokens::{has_token_prefix, is_package_name, is_random, is_random_word};
-use super::relay_command::package_index;
+use self::tokens::{has_token_prefix, is_random, is_random_word};
 
 /// What is shown in place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
@@ -34,19 +38,54 @@ pub fn has_secret(words: &[String]) -> bool {
     find_in_words(words, Scrutiny::Lenient, None).iter().any(|parts| !parts.is_empty())
 }
 
-/// Finds secrets in each argument of a command. What could be code is none, and neither is the package that a runner
-/// such as `npx` starts.
+/// Finds secrets in each argument of a command. What could be code is none, and neither is what a program such as `npx`
+/// or `node` runs.
 pub(crate) fn find_in_args(command: &str, args: &[String]) -> Vec<Vec<SecretPart>> {
-    let words: Vec<String> = std::iter::once(command.to_owned()).chain(args.iter().cloned()).collect();
-    let package = package_index(&words).and_then(|at| at.checked_sub(1));
-    find_in_words(args, Scrutiny::of_command(args), package)
+    let (count, words) = join_command(command, args);
+    find_in_words(args, Scrutiny::of_command(args), Some(&RunnableParts::find(&words).skip(count)))
+}
+
+/// Finds secrets in the value of each variable of a command. What the command line uses may be run, so that it is
+/// looked at like a part of it: a value that could be code is none, and neither is one that names what is run.
+pub(crate) fn find_in_variables(
+    command: &str,
+    args: &[String],
+    variables: &[(String, String)],
+) -> Vec<Vec<SecretPart>> {
+    let (_, words) = join_command(command, args);
+    let scrutiny = Scrutiny::of_command(&words);
+    let ignores_case = words.iter().any(|word| CASELESS_SHELLS.contains(&&*program_kind(word)));
+    let normalize = |name: &str| if ignores_case { name.to_ascii_lowercase() } else { name.to_owned() };
+    let runnable = RunnableParts::find(&words);
+    let run: HashSet<String> = runnable.texts(&words).flat_map(find_taken_variables).map(normalize).collect();
+    // What is filled in before the start is no variable of the program.
+    let literals =
+        words.iter().flat_map(|word| find_literals(word, 0).into_iter().map(move |part| &word[part.range]));
+    let used: HashSet<String> = literals.flat_map(find_identifiers).map(normalize).collect();
+    let find = |(name, value): &(String, String)| match normalize(name) {
+        name if run.contains(&name) => Vec::new(),
+        key if used.contains(&key) && is_secret_name(name) => {
+            let accepted = scrutiny.find_accepted_literals(value, scheme_length(value));
+            accepted.unwrap_or_else(|| find_in_text(value, scrutiny))
+        }
+        _ => find_in_value(name, value),
+    };
+    variables.iter().map(find).collect()
+}
+
+/// Returns the words of a command and its arguments, and how many of them are in the command.
+fn join_command(command: &str, args: &[String]) -> (usize, Vec<String>) {
+    let (_, mut words) = split_command(command);
+    let count = words.len();
+    words.extend_from_slice(args);
+    (count, words)
 }
 
 /// Finds secrets in a command that may have its arguments in it. What could be code is none.
 pub(crate) fn find_in_command(command: &str) -> Vec<SecretPart> {
     let (ranges, words) = split_command(command);
     let Some((_, args)) = words.split_first().filter(|(_, args)| !args.is_empty()) else { return Vec::new() };
-    let found = find_in_words(&words, Scrutiny::of_command(args), package_index(&words));
+    let found = find_in_words(&words, Scrutiny::of_command(args), Some(&RunnableParts::find(&words)));
     ranges.iter().zip(found).flat_map(|(range, parts)| shift(parts, range.start)).collect()
 }
 
@@ -102,7 +141,11 @@ fn split_command(line: &str) -> (Vec<Range<usize>>, Vec<String>) {
     (ranges, words)
 }
 
-fn find_in_words(words: &[String], scrutiny: Scrutiny, package: Option<usize>) -> Vec<Vec<SecretPart>> {
+fn find_in_words(
+    words: &[String],
+    scrutiny: Scrutiny,
+    runnable: Option<&RunnableParts>,
+) -> Vec<Vec<SecretPart>> {
     let mut found = Vec::with_capacity(words.len());
     let mut is_value_of_secret = false;
     let mut is_header = false;
@@ -141,10 +184,6 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny, package: Option<usize>) -
         is_header = is_option && matches!(word.as_str(), "-H" | "--header" | "--headers");
         is_value_of_secret = is_option && !is_header && is_secret_name(name);
         let before = at.checked_sub(1).map(|before| words[before].as_str());
-        if is_package(at, before, package) && is_package_name(word) {
-            found.push(Vec::new());
-            continue;
-        }
         let mut parts = find_in_text(word, scrutiny);
         parts.extend(scrutiny.find_assigned(word, &used));
         if parts.is_empty() && scrutiny != Scrutiny::Lenient && is_random_argument(word, before, scrutiny) {
@@ -152,15 +191,12 @@ fn find_in_words(words: &[String], scrutiny: Scrutiny, package: Option<usize>) -
         }
         found.push(merge_overlaps(parts));
     }
+    if let Some(runnable) = runnable {
+        for (at, parts) in found.iter_mut().enumerate() {
+            runnable.retain_hidden(at, parts);
+        }
+    }
     found
-}
-
-/// Whether a word of a command names a package that a runner starts: the word at `package`, or the value of an option
-/// before it.
-fn is_package(at: usize, before: Option<&str>, package: Option<usize>) -> bool {
-    package.is_some_and(|package| {
-        at == package || (at < package && matches!(before, Some("-p" | "--package" | "--from")))
-    })
 }
 
 /// Whether an argument is a long random word, and not the value of an option that names something by its id or hash.
@@ -339,6 +375,9 @@ fn is_secret_name(name: &str) -> bool {
 fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
+
+/// Programs whose code names variables in any case.
+const CASELESS_SHELLS: [&str; 3] = ["cmd", "powershell", "pwsh"];
 
 const SCHEMES: [&str; 6] = ["Bearer", "Basic", "Token", "ApiKey", "Digest", "Key"];
 

@@ -4,7 +4,9 @@ use std::fmt;
 
 use bowline_settings::{EntryValue, shell_quote};
 
-use super::secrets::{REDACTED, SecretPart, find_in_args, find_in_command, find_in_url, find_in_value};
+use super::secrets::{
+    REDACTED, SecretPart, find_in_args, find_in_command, find_in_url, find_in_value, find_in_variables,
+};
 
 /// An entry for our own configuration. Values are in our syntax; they may be secrets, so `Debug` shows
 /// the redacted form.
@@ -172,9 +174,11 @@ impl ServerEntry {
     pub fn describe(&self) -> String {
         match &self.target {
             Target::Program(program) => {
-                let env = program.env.iter().map(|(name, value)| {
-                    shell_quote(&format!("{name}={}", redact(value, find_in_value(name, value))))
-                });
+                let parts = find_in_variables(&program.command, &program.args, &program.env);
+                let env =
+                    program.env.iter().zip(parts).map(|((name, value), parts)| {
+                        shell_quote(&format!("{name}={}", redact(value, parts)))
+                    });
                 let words = redact_words(&program.command, &program.args);
                 let line = env.chain(words).collect::<Vec<_>>().join(" ");
                 let cwd = program.cwd.as_ref().map(|cwd| format!(" (in {cwd})")).unwrap_or_default();
@@ -211,8 +215,8 @@ impl ServerEntry {
         let mut taken = SecretTaker { path_of, stored: Vec::new() };
         match &mut self.target {
             Target::Program(program) => {
-                for (name, value) in &mut program.env {
-                    let parts = find_in_value(name, value);
+                let parts = find_in_variables(&program.command, &program.args, &program.env);
+                for ((name, value), parts) in program.env.iter_mut().zip(parts) {
                     taken.take(&format!("env-{name}"), value, parts);
                 }
                 taken.take_from_command("command", "arg", &mut program.command, &mut program.args);

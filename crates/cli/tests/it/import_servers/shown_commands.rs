@@ -64,6 +64,50 @@ fn se_04_code_is_shown_and_stays_in_the_configuration() {
     assert!(again.iter().all(|server| server["action"] == "same"), "{again:?}");
 }
 
+/// SE-04: what is run is shown and stays in the entry, although it looks like a secret.
+#[test]
+fn se_04_what_is_run_is_shown_even_if_it_looks_like_a_token() {
+    let context = Context::new();
+    let file = json!({"mcpServers": {
+        "eval": {"command": "sh", "args": ["-c", "eval $API_TOKEN"], "env": {"API_TOKEN": "rm -rf ~"}},
+        "node": {"command": "node", "args": ["ghp_0123456789", "--token", "hush-1"]},
+        "npx": {"command": "npx", "args": ["-y", "sk-a1b2c3d4", "--token", "hush-2"]},
+        "uvx": {"command": "uvx", "args": ["--from", "sk-a1b2c3d4", "run"], "env": {"API_TOKEN": "hush-3"}},
+    }});
+    write(&context, "project/mine.json", file.to_string());
+    let words = ["import", "../mine.json", "--yes", "--store-secrets"];
+    let output = context.bowline(words).output().unwrap();
+    let expected = [
+        "eval\tadd\t'API_TOKEN=rm -rf ~' sh -c 'eval $API_TOKEN'",
+        "node\tadd\tnode ghp_0123456789 --token '[redacted]'",
+        "npx\tadd\tnpx -y sk-a1b2c3d4 --token '[redacted]'",
+        "uvx\tadd\t'API_TOKEN=[redacted]' uvx --from sk-a1b2c3d4 run",
+    ];
+    let expected = expected.map(|row| format!("claude-code\t{row}\n")).concat();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    let text = config(&context).unwrap();
+    for expected in [
+        r#"env = { API_TOKEN = "rm -rf ~" }"#,
+        r#"args = ["ghp_0123456789", "--token", "{file:secrets/node.arg-3}"]"#,
+        r#"args = ["-y", "sk-a1b2c3d4", "--token", "{file:secrets/npx.arg-4}"]"#,
+        r#"env = { API_TOKEN = "{file:secrets/uvx.env-API_TOKEN}" }"#,
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}\n{text}");
+    }
+}
+
+/// A token in a default of a variable may have another one in it.
+#[test]
+fn tokens_inside_a_default_are_redacted_once() {
+    let context = Context::new();
+    let value = "${OPENAI:-ghp_0123456789abcdef0123:ghp_0123456789abcdef4567}";
+    let file = json!({"mcpServers": {"a": {"command": "a", "env": {"OPENAI": value}}}});
+    write(&context, "project/mine.json", file.to_string());
+    let shown = context.run(context.bowline(["import", "../mine.json", "--yes", "--store-secrets"]));
+    assert!(shown.contains("\tadd\t'OPENAI=${OPENAI:-[redacted]}' a\n"), "{shown}");
+    assert!(config(&context).unwrap().contains(value));
+}
+
 /// What is shown as redacted of a program that prints headers is moved into a file as well.
 #[test]
 fn secrets_of_a_headers_command_are_moved() {

@@ -150,22 +150,114 @@ fn code_is_never_taken_for_a_secret() {
 }
 
 #[test]
-fn a_token_is_a_secret_where_a_package_name_is_none() {
+fn a_package_is_shown_even_if_it_looks_like_a_token() {
     let random = "0f8fad5bd9cb469fa16570867728950e";
     for (command, args, shown) in [
         ("npx", &["-y", "sk-learn-mcp-server@1.2.3"][..], &["-y", "sk-learn-mcp-server@1.2.3"][..]),
-        ("npx", &["-y", "sk-live-S3CR3T0123456789"], &["-y", "*"]),
-        ("npx", &["-y", "sk-S3CR3T"], &["-y", "*"]),
-        ("npx", &["-y", random], &["-y", "*"]),
+        ("npx", &["-y", "sk-live-S3CR3T0123456789"], &["-y", "sk-live-S3CR3T0123456789"]),
+        ("npx", &["-y", "sk-S3CR3T@1.0.0"], &["-y", "sk-S3CR3T@1.0.0"]),
+        ("npx", &["-y", random], &["-y", random]),
         ("npx", &["-y", "server", random, "sk-S3CR3T"], &["-y", "server", "*", "*"]),
         ("uvx", &["--from", "sk-learn-mcp-server", "run"], &["--from", "sk-learn-mcp-server", "run"]),
-        ("uvx", &["--from", "sk-live-S3CR3T0123456789", "run"], &["--from", "*", "run"]),
+        ("uvx", &["--from", "sk-S3CR3T", "run", "sk-S3CR3T"], &["--from", "sk-S3CR3T", "run", "*"]),
+        ("uvx", &["--with=sk-S3CR3T", "sk-a1b2c3d4"], &["--with=sk-S3CR3T", "sk-a1b2c3d4"]),
         ("cmd", &["/c", "npx", "sk-learn-mcp-server"], &["/c", "npx", "sk-learn-mcp-server"]),
         ("npx", &["server", "sk-learn-mcp-server"], &["server", "sk-learn-mcp-server"]),
         ("timeout", &["60", "npx", "-y", "sk-learn-server"], &["60", "npx", "-y", "sk-learn-server"]),
         ("s", &["--commit", random, "--database-id", random], &["--commit", random, "--database-id", random]),
     ] {
         assert_eq!(redacted_args_of(command, args), shown, "{command} {args:?}");
+    }
+}
+
+/// SE-04: a person sees which package, script or program is run.
+#[test]
+fn what_is_run_is_shown_and_its_arguments_stay_hidden() {
+    for (line, shown) in [
+        // Packages of runners, also behind other programs.
+        ("npx|--foo|x|-y|sk-a1b2c3d4|sk-e5f6a7b8", "npx|--foo|x|-y|sk-a1b2c3d4|*"),
+        ("npx|--prefer-offline|server|--token|S", "npx|--prefer-offline|server|--token|*"),
+        ("npx|--new-switch|server|--token|S", "npx|--new-switch|server|--token|*"),
+        ("npx|-p|sk-a1b2c3d4|-c|sk-e5f6a7b8 --token=S", "npx|-p|sk-a1b2c3d4|-c|sk-e5f6a7b8 --token=*"),
+        ("uvx|-n|sk-a1b2c3d4|-c|x|sk-e5f6a7b8", "uvx|-n|sk-a1b2c3d4|-c|x|sk-e5f6a7b8"),
+        ("npm|exec|--|sk-a1b2c3d4|sk-e5f6a7b8", "npm|exec|--|sk-a1b2c3d4|*"),
+        ("uv|--directory|/x|tool|run|sk-a1b2c3d4|sk-e5f6a7b8", "uv|--directory|/x|tool|run|sk-a1b2c3d4|*"),
+        ("uv|run|--with|sk-a1b2c3d4|python|ghp_01234.py", "uv|run|--with|sk-a1b2c3d4|python|ghp_01234.py"),
+        ("timeout|60|npx|-y|sk-a1b2c3d4|sk-e5f6a7b8", "timeout|60|npx|-y|sk-a1b2c3d4|*"),
+        ("proxy|--stdio|npx -y sk-a1b2c3d4 sk-e5f6a7b8", "proxy|--stdio|npx -y sk-a1b2c3d4 *"),
+        ("proxy|--token|S|--|npx|sk-a1b2c3d4", "proxy|--token|*|--|npx|sk-a1b2c3d4"),
+        ("cmd|/d|/c|npx|-y|sk-a1b2c3d4|sk-e5f6a7b8", "cmd|/d|/c|npx|-y|sk-a1b2c3d4|*"),
+        ("docker|run|-i|-e|T_KEY=S|sk-a1b2c3d4/x|sk-e5f6a7b8", "docker|run|-i|-e|T_KEY=*|sk-a1b2c3d4/x|*"),
+        ("docker|run|image|start|--token|S", "docker|run|image|start|--token|*"),
+        // Of a URL, the host and the path.
+        (
+            "uvx|--from|git+https://sk-S3CR3T@h/sk-a1b2c3d4?token=S|x",
+            "uvx|--from|git+https://*@h/sk-a1b2c3d4?token=*|x",
+        ),
+        // Scripts of interpreters.
+        ("node|ghp_0123456789|ghp_9876543210", "node|ghp_0123456789|*"),
+        (
+            "node|--no-warnings|--import|sk-a1b2c3d4|ghp_0123456789|--token|S",
+            "node|--no-warnings|--import|sk-a1b2c3d4|ghp_0123456789|--token|*",
+        ),
+        ("/x/python3.12|-u|-m|ghp_0123456789|sk-S3CR3T", "/x/python3.12|-u|-m|ghp_0123456789|*"),
+        ("python|-I|ghp_0123456789|--token|S", "python|-I|ghp_0123456789|--token|*"),
+        ("python|-c|run('ghp_0123456789')", "python|-c|run('*')"),
+        ("java|-Xmx1g|-jar|ghp_0123456789|ghp_9876543210", "java|-Xmx1g|-jar|ghp_0123456789|*"),
+        ("bash|ghp_0123456789|ghp_9876543210", "bash|ghp_0123456789|*"),
+        // Programs in code of shells.
+        ("sh|-c|sk-a1b2c3d4", "sh|-c|sk-a1b2c3d4"),
+        ("bash|-lc|T_KEY=sk-e5f6a7b8 exec sk-a1b2c3d4 sk-e5f6a7b8", "bash|-lc|T_KEY=* exec sk-a1b2c3d4 *"),
+        ("sh|-ce|cd /x;npx -y 'sk-a1b2c3d4' sk-e5f6a7b8", "sh|-ce|cd /x;npx -y 'sk-a1b2c3d4' *"),
+        (
+            "sh|-c|exec \"$0\" \"$@\"|npx|sk-a1b2c3d4|sk-e5f6a7b8",
+            "sh|-c|exec \"$0\" \"$@\"|npx|sk-a1b2c3d4|*",
+        ),
+        ("env|T_KEY=S|sk-a1b2c3d4|sk-e5f6a7b8", "env|T_KEY=*|sk-a1b2c3d4|*"),
+        // Arguments of a server.
+        ("s|sk-a1b2c3d4|--config|{\"key\":\"sk-e5f6a7b8\"}", "s|*|--config|{\"key\":\"*\"}"),
+        ("s|--shell|bash|--token|S", "s|--shell|bash|--token|*"),
+    ] {
+        let words: Vec<&str> = line.split('|').collect();
+        let hidden = redacted_args_of(words[0], &words[1..]);
+        assert_eq!([&[words[0].to_owned()], &*hidden].concat().join("|"), shown);
+    }
+}
+
+/// A file of somebody else may have any command.
+#[test]
+fn a_command_of_many_programs_is_searched_in_a_bounded_time() {
+    for line in ["npx --u ", "-- env ", "-- npx --u x ", "$npx "] {
+        let words: Vec<String> = line.repeat(5_000).split(' ').map(ToOwned::to_owned).collect();
+        assert_eq!(find_in_args("s", &words).len(), words.len());
+        assert_eq!(find_in_args("sh", &["-c".to_owned(), words.join(" ")]), [vec![], vec![]]);
+        assert_eq!(find_in_variables("s", &words, &[("T".to_owned(), "x".to_owned())]), [vec![]]);
+    }
+}
+
+/// SE-04: a variable that the command line uses may be run.
+#[test]
+fn variables_that_a_command_uses_are_searched_like_code() {
+    let token = "ghp_0123456789abcdef0123";
+    for (line, value, shown) in [
+        ("sh|-c|eval $API_TOKEN", "rm -rf ~", "rm -rf ~"),
+        ("sh|-c|eval $API_TOKEN", token, token),
+        ("sh|-c|npx -y \"$API_TOKEN\"", token, token),
+        ("sh|-c|$API_TOKEN -rf .", "rm", "rm"),
+        ("cmd|/c|%api_token%", "evil", "evil"),
+        ("pwsh|-Command|iex $env:api_token", "rm x", "rm x"),
+        ("python|-c|import os; os.system(os.environ['API_TOKEN'])", "reboot now", "reboot now"),
+        ("sh|-c|server --token \"$API_TOKEN\"", token, "*"),
+        ("sh|-c|server --token \"$API_TOKEN\"", "x; reboot", "x; reboot"),
+        ("sh|-c|exec server $OTHER", "two words", "*"),
+        ("docker|run|-e|API_TOKEN|image", "hunter2", "*"),
+        ("s|--token|${API_TOKEN}", "two words", "*"),
+        ("node|/x/API_TOKEN/server.js", "hunter2", "*"),
+    ] {
+        let words: Vec<String> = line.split('|').map(ToOwned::to_owned).collect();
+        let variables = [("API_TOKEN".to_owned(), value.to_owned())];
+        let mut parts = find_in_variables(&words[0], &words[1..], &variables);
+        assert_eq!(redacted(value, parts.remove(0)), shown, "{line} {value}");
     }
 }
 
@@ -178,7 +270,8 @@ fn a_command_line_in_one_string_is_searched_like_arguments() {
         ("x -H \"Authorization: Bearer S\" y", "x -H \"Authorization: Bearer *\" y"),
         ("x --header='Authorization: Bearer S'", "x --header='Authorization: Bearer *'"),
         ("npx -y sk-learn-mcp-server --key S", "npx -y sk-learn-mcp-server --key *"),
-        ("npx -y sk-live-S3CR3T0123456789", "npx -y *"),
+        ("npx -y sk-live-S3CR3T0123456789 sk-S3CR3T", "npx -y sk-live-S3CR3T0123456789 *"),
+        ("sk-a1b2c3d4 --token S", "sk-a1b2c3d4 --token *"),
         ("x --token $(reboot)", "x --token $(reboot)"),
         ("x --token", "x --token"),
         ("C:\\Program Files\\server.exe", "C:\\Program Files\\server.exe"),
