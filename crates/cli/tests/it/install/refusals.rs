@@ -157,7 +157,7 @@ fn a_link_that_leads_back_to_itself_is_called_that() {
     );
 }
 
-/// The same entry under two names would give the host everything twice.
+/// An entry under two names would give the host everything twice.
 #[test]
 fn another_name_for_an_entry_that_is_there_is_refused() {
     let context = Context::new();

@@ -111,7 +111,7 @@ impl RawSession {
         session
     }
 
-    /// The same session at another address.
+    /// Returns a host with this session at another address.
     pub(super) fn at(&self, address: SocketAddr) -> Self {
         Self { endpoint: RawEndpoint { address }, id: self.id.clone() }
     }
