@@ -165,6 +165,9 @@ pub enum IgnoreReason {
     UnknownRequest,
     /// A notification without a handshake before it, or the notification that ends the handshake.
     Handshake,
+    /// A message without an id whose method is not one of notifications. A server may execute it as a request, which
+    /// nobody has routed or checked.
+    RequestWithoutId,
     /// A malformed message without an id, which may be no request.
     Malformed(Defect),
 }
@@ -176,6 +179,7 @@ impl fmt::Display for IgnoreReason {
             Self::UnknownResponse => "a response to no open request",
             Self::UnknownRequest => "no such request is open",
             Self::Handshake => "a notification of the handshake, or before it",
+            Self::RequestWithoutId => "a request without an id",
             Self::Malformed(value) => return write!(f, "a malformed message without an id: {value}"),
         })
     }
@@ -296,6 +300,9 @@ impl<R, W> Session<R, W> {
     }
 
     fn handle_notification(&mut self, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        if !method.starts_with(NOTIFICATION_PREFIX) {
+            return Action::Ignore(IgnoreReason::RequestWithoutId);
+        }
         if *method == *method::CANCELLED {
             return match self.requests.cancel(params.as_ref()) {
                 Some(task) => Action::Cancel { task, reason: cancel_reason(params.as_ref()) },
@@ -434,6 +441,8 @@ impl<R, W> Session<R, W> {
     }
 }
 
+/// How the methods of all notifications begin, also of those that MCP does not define.
+const NOTIFICATION_PREFIX: &str = "notifications/";
 /// The most characters of the reason of a cancellation that are passed on. A log line of a server has to hold them.
 pub const MAX_CANCEL_REASON_CHARS: usize = 1_000;
 

@@ -245,6 +245,33 @@ fn cn_01_a_cancellation_has_the_reason_of_the_host() {
     }
 }
 
+/// Whoever passes notifications on does not check them as requests.
+#[test]
+fn requests_without_an_id_are_dropped() {
+    let (mut began, mut in_session, mut modern) = (TestSession::default(), ready(), modern());
+    modern_key(modern_request(&mut modern, "1", "tools/list"));
+    for method in [
+        "initialize",
+        "tools/call",
+        "resources/subscribe",
+        "subscriptions/listen",
+        "tasks/cancel",
+        "logging/setLevel",
+        "com.example/do",
+        "Notifications/x",
+        "notifications",
+        "",
+    ] {
+        for session in [&mut began, &mut in_session, &mut modern] {
+            let dropped = Action::Ignore(IgnoreReason::RequestWithoutId);
+            assert_eq!(notify(session, method), dropped, "{method}");
+        }
+    }
+    for method in ["notifications/roots/list_changed", "notifications/x"] {
+        assert!(matches!(notify(&mut in_session, method), Action::Notify { .. }), "{method}");
+    }
+}
+
 #[test]
 fn responses_reach_their_waiter() {
     let mut session = ready();
