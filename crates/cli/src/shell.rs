@@ -81,10 +81,11 @@ pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
     };
     let Some((typed, before)) = words.split_last() else { return String::new() };
     let found = candidates(before, typed, &StoredNames(settings)).await;
-    // Bash replaces only what follows the last of these characters.
+    // Bash replaces only what follows the last of these characters. An `@` it replaces as well: to bash, that begins the
+    // name of a machine.
     let is_break = |breaks: &str, c: char| breaks.contains(c) && c != '"' && c != '\'';
     let last = breaks.as_ref().and_then(|breaks| typed.char_indices().rfind(|(_, c)| is_break(breaks, *c)));
-    let cut = last.map_or(0, |(at, c)| at + c.len_utf8());
+    let cut = last.map_or(0, |(at, c)| if c == '@' { at } else { at + c.len_utf8() });
     let offered = found.iter().filter(|one| is_shell_safe(&one.value));
     let lines = offered.take(MAX_CANDIDATES).map(|one| {
         let value = &one.value[cut..];

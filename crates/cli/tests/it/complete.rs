@@ -221,9 +221,31 @@ async fn bash_completes_words() {
     assert_eq!(complete("bowline call rope -- "), ["--trust-project"]);
     assert_eq!(complete("bowline tools --protocol=le"), ["legacy"]);
     assert_eq!(complete("bowline read rope file:///kn"), ["///knots.txt"]);
-    // Bash cuts the word at `=` and `@`.
-    assert_eq!(complete("bowline call rope search limit=@be"), ["below/"]);
-    assert_eq!(complete("bowline call rope search limit:=@below/n"), ["below/note.json"]);
+    // Bash cuts the word after `=` and before `@`.
+    assert_eq!(complete("bowline call rope search limit=@be"), ["@below/"]);
+    assert_eq!(complete("bowline call rope search limit:=@below/n"), ["@below/note.json"]);
+}
+
+/// A real bash at a terminal, which replaces only a part of the word.
+#[cfg(unix)]
+#[tokio::test]
+async fn bash_keeps_the_rest_of_a_completed_word() {
+    let site = ShellSite::new().await;
+    site.context.write("home/.bashrc", "PS1='> '\nsource <(bowline completions bash)\n");
+    let mut person = Person::sits_at(site.shell("bash", ["+m", "-i"]));
+    person.sees("> ");
+    for (line, completed) in [
+        ("bowline call rope se", "bowline call rope search #"),
+        ("bowline call rope search query=h", "bowline call rope search query=hitch #"),
+        ("bowline call rope search limit=@be", "bowline call rope search limit=@below/#"),
+        ("bowline call rope search limit=@./be", "bowline call rope search limit=@./below/#"),
+        ("bowline call rope search limit:=@below/n", "bowline call rope search limit:=@below/note.json #"),
+        ("bowline read rope file:///kn", "bowline read rope file:///knots.txt #"),
+    ] {
+        person.answers(&format!("{CLEAR}{line}\t#"), completed);
+    }
+    person.presses(&format!("{CLEAR}exit 0\r"));
+    assert_eq!(person.leaves().code, 0);
 }
 
 /// A real zsh at a terminal. What is typed after the Tab shows whether a word was ended by a space.
