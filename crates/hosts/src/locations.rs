@@ -155,7 +155,8 @@ fn user_paths(host: Host, folders: &Folders, env: &dyn Environment) -> Vec<PathB
         Host::Opencode => {
             let folder = config.join("opencode");
             let given = absolute_var(env, "OPENCODE_CONFIG").into_iter();
-            given.chain(["opencode.json", "opencode.jsonc"].map(|name| folder.join(name))).collect()
+            let names = ["opencode.json", "opencode.jsonc", "config.json"];
+            given.chain(names.map(|name| folder.join(name))).collect()
         }
         Host::Codex => {
             let folder = absolute_var(env, "CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
@@ -308,6 +309,7 @@ mod tests {
                 "claude-desktop User /home/me/.config/Claude/claude_desktop_config.json",
                 "opencode User /home/me/.config/opencode/opencode.json",
                 "opencode User /home/me/.config/opencode/opencode.jsonc",
+                "opencode User /home/me/.config/opencode/config.json",
                 "opencode Project /work/p/opencode.json",
                 "opencode Project /work/p/opencode.jsonc",
                 "opencode Project /work/p/.opencode/opencode.json",
@@ -349,6 +351,7 @@ mod tests {
         assert_eq!(path_of(Host::ClaudeCode), Path::new("/srv/claude/.claude.json"));
         assert_eq!(path_of(Host::Codex), Path::new("/srv/codex/config.toml"));
         assert_eq!(path_of(Host::Goose), Path::new("/etc/me/goose/config.yaml"));
+        assert_eq!(path_of(Host::Opencode), Path::new("/etc/me/opencode/opencode.json"));
         assert_eq!(path_of(Host::Zed), Path::new("/etc/me/zed/settings.json"));
     }
 

@@ -41,7 +41,7 @@ pub fn guess_host(path: &Path, text: &str) -> Option<Host> {
 const PLACES: [(Host, &[&str]); 14] = [
     (Host::ClaudeCode, &[".mcp.json", ".claude.json", "managed-mcp.json", ".claude-plugin/plugin.json"]),
     (Host::ClaudeDesktop, &["claude_desktop_config.json"]),
-    (Host::Opencode, &["opencode.json", "opencode.jsonc"]),
+    (Host::Opencode, &["opencode.json", "opencode.jsonc", "opencode/config.json"]),
     (Host::Mcporter, &["mcporter.json", "mcporter.jsonc"]),
     (Host::Codex, &[".codex/config.toml"]),
     (Host::Cursor, &[".cursor/mcp.json"]),
