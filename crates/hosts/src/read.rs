@@ -5,6 +5,7 @@ mod auth;
 mod claude_settings;
 mod fields;
 mod findings;
+mod mcporter;
 mod placeholder;
 mod relay_command;
 mod secrets;

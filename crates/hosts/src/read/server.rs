@@ -8,6 +8,7 @@ use bowline_config::{is_reserved_header, split_plain_command};
 use super::auth::LoginKeys;
 use super::fields::{has, into_table, pairs, take, text, texts};
 use super::findings::Findings;
+use super::mcporter::normalize_command;
 use super::placeholder::{Piece, Translator, is_variable_name, join, variable};
 use super::relay_command::{CommandKind, classify_command, read_relay};
 use super::server_entry::{EndpointEntry, HeadersProgram, ProgramEntry, ServerEntry, Target};
@@ -46,6 +47,9 @@ pub(super) fn read_entry(
     // One form of goose has the settings in a table of their own.
     let nested = if host == Host::Goose { take(&mut fields, "config").map(into_table) } else { None };
     fields.extend(nested.unwrap_or_default());
+    if host == Host::Mcporter {
+        normalize_command(&mut fields);
+    }
     let mut draft = Draft::default();
     let mut entry = ServerEntry::new(Target::Program(ProgramEntry::default()));
     let prefers_http_url = has(&fields, "httpUrl");
@@ -279,7 +283,7 @@ impl ServerEntry {
         let mut words = words.into_iter().map(|word| translator.translate(&word, found));
         let command = words.next()?;
         let args: Vec<String> = words.collect();
-        if args.is_empty() && command.contains(' ') && !command.contains(['/', '\\']) {
+        if args.is_empty() && is_command_line(&command) {
             found.note("its command has blanks in it, and is started as one word".to_owned());
         }
         let mut program = ProgramEntry { command, args, ..ProgramEntry::default() };
@@ -300,6 +304,12 @@ impl ServerEntry {
         self.target = Target::Program(program);
         Some(Vec::new())
     }
+}
+
+/// Whether a command has arguments in it, as far as that can be seen: a path may have blanks in it, too.
+fn is_command_line(command: &str) -> bool {
+    let Some((first, rest)) = command.split_once(' ') else { return false };
+    !first.contains(['/', '\\']) || rest.split(' ').any(|word| word.starts_with(['-', '/', '@', '"', '\'']))
 }
 
 impl EndpointEntry {

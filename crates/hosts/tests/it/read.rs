@@ -101,6 +101,37 @@ fn secrets_of_a_command_line_in_one_string_are_taken() {
     assert!(written.contains("--token {file:secrets/command-2} --key '{file:secrets/command}'"), "{written}");
 }
 
+/// mcporter splits a command without arguments into words; other hosts start it as one.
+#[test]
+fn a_command_line_is_split_only_for_mcporter() {
+    let of = |host, entry: &str| read(host, None, &r#"{"mcpServers": {"a": ENTRY}}"#.replace("ENTRY", entry));
+    let relay = r#"{"command": "npx -y mcp-remote https://m3.example/mcp"}"#;
+    let reached = "[servers.a]\nurl = \"https://m3.example/mcp\"\n# https://m3.example/mcp\n\
+                   # note: it was relayed by a command, and is now reached directly\n\n";
+    assert_eq!(of(Host::Mcporter, relay), reached);
+    let named = r#"{"executable": "mcp-server-time"}"#;
+    assert_eq!(
+        of(Host::Mcporter, named),
+        "[servers.a]\ncommand = \"mcp-server-time\"\n# mcp-server-time\n\n"
+    );
+    let both = r#"{"command": "b", "executable": "c"}"#;
+    assert_eq!(of(Host::Mcporter, both), "[servers.a]\ncommand = \"b\"\n# b\n\n");
+    let quoted = r#"{"command": "b '/x y' \"--z=1 2\" c\\ d", "args": []}"#;
+    let split = "args = [\"/x y\", \"--z=1 2\", \"c d\"]";
+    assert!(of(Host::Mcporter, quoted).contains(split), "{}", of(Host::Mcporter, quoted));
+    let whole = r#"{"command": "my server", "args": ["x"]}"#;
+    assert!(of(Host::Mcporter, whole).contains("command = \"my server\"\nargs = [\"x\"]"));
+    let note = "# note: its command has blanks in it, and is started as one word\n";
+    for line in ["npx -y pkg", "npx -y @scope/pkg", "python3 '/x/y.py'", "/usr/bin/npx -y pkg"] {
+        let shown = of(Host::Cursor, &format!(r#"{{"command": "{line}"}}"#));
+        assert!(shown.contains(note), "{shown}");
+    }
+    for path in ["/opt/My App/server", r"C:\\Program Files\\server.exe"] {
+        let shown = of(Host::Cursor, &format!(r#"{{"command": "{path}"}}"#));
+        assert!(!shown.contains("note"), "{shown}");
+    }
+}
+
 /// Times for all servers of a file; an entry's own count first.
 #[test]
 fn times_for_all_servers_are_taken_over() {
