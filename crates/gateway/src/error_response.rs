@@ -270,6 +270,11 @@ pub(crate) fn handshake_required(why: &str) -> RpcError {
     RpcError { code: code::UNSUPPORTED_VERSION, message: why.to_owned(), data: Json::encode(&facts).ok() }
 }
 
+/// The error for a method that is not known here.
+pub(crate) fn unknown_method(method: &str) -> RpcError {
+    RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
+}
+
 /// The response to a request of a legacy host that has no counterpart on a modern server.
 pub(crate) fn unsupported_by_modern(asked: &str) -> Option<RpcError> {
     let missing = match asked {

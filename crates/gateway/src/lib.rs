@@ -60,6 +60,7 @@ mod session_files;
 mod stored_sessions;
 mod task_id;
 mod trace;
+mod unchecked_methods;
 mod view;
 
 pub use bowline::config::View;

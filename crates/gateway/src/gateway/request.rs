@@ -18,11 +18,12 @@ use super::subscriptions::ResourceWatch;
 use super::tasks::{TaskCall, without_task};
 use super::upstream::{HostTasks, UpstreamUse, Upstreams};
 use crate::catalog::{ListKind, Snapshot, Target};
-use crate::error_response;
+use crate::error_response::{self, unknown_method};
 use crate::exposed_result::with_exposed_uris;
 pub(super) use crate::forwarded_call::CallKind;
 use crate::forwarded_call::{ForwardedCall, TaskProgress, call_options};
 use crate::open_calls::OpenCall;
+use crate::unchecked_methods;
 
 impl HostSession {
     /// Serves one request and sends its response.
@@ -229,6 +230,10 @@ impl RoutedCall {
             Route::Unknown => {
                 let used = upstreams.only().and_then(|only| upstreams.connect(&only));
                 let used = used.ok_or_else(|| unknown_method(method))??;
+                let exposure = &used.upstream.server.config.exposure;
+                if let Some(refused) = unchecked_methods::refuse_in_session(exposure, method) {
+                    return Err(refused);
+                }
                 origin.forward(used, &snapshot, method, params).await
             }
             Route::NotFound { kind, error } => Err(not_found(upstreams, kind, error)),
@@ -353,8 +358,4 @@ fn removed_target(upstreams: &Upstreams, method: &str, params: Option<Json>) -> 
         }
         _ => unknown_method(method),
     }
-}
-
-pub(super) fn unknown_method(method: &str) -> RpcError {
-    RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
 }

@@ -11,7 +11,7 @@ use super::exposed;
 use super::upstream::Upstream;
 use crate::forwarded_call::{CallKind, ForwardedCall, TaskProgress, call_options};
 use crate::open_calls::OpenCall;
-use crate::{error_response, handshake};
+use crate::{error_response, handshake, unchecked_methods};
 
 impl HostSession {
     /// Forwards one request to the server and sends its response.
@@ -66,7 +66,9 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let exposure = &self.relay.server.exposure;
-        if let Some(refused) = exposed::refuse(exposure, method, params.as_ref()) {
+        let refused = unchecked_methods::refuse_in_session(exposure, method)
+            .or_else(|| exposed::refuse(exposure, method, params.as_ref()));
+        if let Some(refused) = refused {
             return Err(refused);
         }
         let client = &upstream.client;

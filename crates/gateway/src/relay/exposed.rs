@@ -5,15 +5,21 @@ use bowline::types::{code, method};
 use bowline::{Json, RpcError};
 use bowline_proto::wire::object::Edit;
 
+use crate::unchecked_methods::{hides_tools, refuse_variant};
+
 /// Returns the error for a request about something that is not exposed.
 pub(super) fn refuse(exposure: &Exposure, method: &str, params: Option<&Json>) -> Option<RpcError> {
     let text = |member: &str| params?.member(member)?.decode::<String>().ok();
     let (what, member) = match method {
         method::TOOLS_CALL if hides_tools(exposure) => ("tool", "name"),
         method::PROMPTS_GET if !exposure.prompts => ("prompt", "name"),
-        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE if !exposure.resources => ("resource", "uri"),
+        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE
+            if !exposure.resources =>
+        {
+            ("resource", "uri")
+        }
         method::COMPLETE => return refuse_completion(exposure, params),
-        _ => return None,
+        _ => return refuse_variant(exposure, method),
     };
     let message = match text(member) {
         Some(name) if what == "tool" && exposure.exposes_tool(&name) => return None,
@@ -57,10 +63,6 @@ pub(super) fn filter_listen(exposure: &Exposure, method: &str, params: Option<Js
     let shown = Edit::new().remove("resourceSubscriptions").apply(Some(&wanted)).ok()?;
     // Without params it is refused.
     Edit::new().set("notifications", &shown).apply(params.as_ref()).ok()
-}
-
-fn hides_tools(exposure: &Exposure) -> bool {
-    exposure.enabled_tools.is_some() || !exposure.disabled_tools.is_empty()
 }
 
 /// Leaves out of a page of a list what is not exposed.
@@ -219,7 +221,13 @@ mod tests {
             assert_eq!(filter_page(&exposure, method, json(page)).as_str(), shown);
         }
         let params = json(r#"{"name":"a","uri":"a:b"}"#);
-        for method in [method::PROMPTS_GET, method::RESOURCES_READ, method::RESOURCES_SUBSCRIBE] {
+        for method in [
+            method::PROMPTS_GET,
+            method::RESOURCES_READ,
+            method::RESOURCES_SUBSCRIBE,
+            method::RESOURCES_UNSUBSCRIBE,
+            "Resources/Read",
+        ] {
             assert!(refuse(&exposure, method, Some(&params)).is_some(), "{method}");
             assert!(refuse(&Exposure::default(), method, Some(&params)).is_none(), "{method}");
         }

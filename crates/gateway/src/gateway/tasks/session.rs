@@ -12,12 +12,11 @@ use bowline_proto::wire::object::Edit;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::request::unknown_method;
 use super::super::session::HostSession;
 use super::super::upstream::{HostTasks, SessionLink, UpstreamUse, Upstreams};
 use super::owners::{TaskHandler, TaskHost, TaskOwner};
 use super::{FoundTask, task_error, unknown_task};
-use crate::error_response;
+use crate::error_response::{self, unknown_method};
 use crate::exposed_result::with_exposed_uris;
 use crate::open_calls::OpenCall;
 use crate::task_id::TaskPlace;
