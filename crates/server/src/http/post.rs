@@ -171,6 +171,10 @@ async fn serve_messages(session: Arc<HttpSession>, post: Post) -> Reply {
         FirstEvents::Responses(events) => respond_with_json(&events, is_batch),
         FirstEvents::PartialResponses(events) => respond_partly(&events, &ids),
         FirstEvents::Ended(RequestEnd::Canceled) => reply::empty(StatusCode::ACCEPTED),
+        // The process that relays it retries it if that is harmless, after a stream that ends without a response.
+        FirstEvents::Ended(RequestEnd::Dropped) if session.is_left_to_relays() && accepted.event_stream => {
+            reply::events(EventBody::new(reader, keep_alive_interval, Some(token)))
+        }
         FirstEvents::Ended(RequestEnd::Dropped) => respond_dropped(&ids, is_batch),
         FirstEvents::Stream | FirstEvents::Wait => {
             let body = EventBody::new(reader, keep_alive_interval, Some(token));

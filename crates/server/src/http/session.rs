@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub(crate) struct HttpSession {
     sessions: Weak<Sessions>,
     stall_timeout: Duration,
     body_budget: Arc<Semaphore>,
-    /// Whether the requests that are open are answered with an error, because the listener stops.
-    is_given_up: AtomicBool,
+    /// What becomes of the requests that are open, once the listener has stopped.
+    stop_outcome: OnceLock<StopOutcome>,
     /// Those of them that are on event streams.
     unanswered: UnansweredRequests,
     /// The place of a stateless session among those that are open.
@@ -79,6 +79,15 @@ pub(crate) enum SessionKind {
     Sse,
     /// One request of a host of 2026-07-28. The session ends with its POST, and no host knows of it.
     Stateless,
+}
+
+/// What becomes of the requests of a session that are open when the listener stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopOutcome {
+    /// They are answered with an error.
+    GivenUp,
+    /// They get no response: the processes that relay them retry what is harmless.
+    LeftToRelays,
 }
 
 #[derive(Debug)]
@@ -130,7 +139,7 @@ impl HttpSession {
             sessions,
             stall_timeout: settings.stall_timeout,
             body_budget: session_body_budget(settings),
-            is_given_up: AtomicBool::new(false),
+            stop_outcome: OnceLock::new(),
             unanswered: UnansweredRequests::default(),
             place: None,
             _open: open,
@@ -327,19 +336,30 @@ impl HttpSession {
     /// Ends the session in this process because the listener stops: the requests that are open are answered with an
     /// error.
     pub(crate) fn give_up(&self) {
-        self.is_given_up.store(true, Ordering::Relaxed);
+        self.stop(StopOutcome::GivenUp);
+    }
+
+    /// Ends the session in this process because the listener stops: the requests that are open get no response, and are
+    /// left to the processes that relay them.
+    pub(crate) fn leave_to_relays(&self) {
+        self.stop(StopOutcome::LeftToRelays);
+    }
+
+    /// Ends the session with the listener, which stops once.
+    fn stop(&self, outcome: StopOutcome) {
+        let _ = self.stop_outcome.set(outcome);
         // The lock of the streams orders this before whoever reads their end.
         self.end();
     }
 
     /// Whether the requests that were open at the end of the session are answered with an error.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
+        self.stop_outcome.get() == Some(&StopOutcome::GivenUp)
     }
 
     /// Whether the requests that were open at the end of the session are left to the processes that relay them.
     pub(crate) fn is_left_to_relays(&self) -> bool {
-        self.ended.is_cancelled() && !self.is_given_up()
+        self.stop_outcome.get() == Some(&StopOutcome::LeftToRelays)
     }
 
     /// The requests on event streams whose responses nobody has read yet.

@@ -171,9 +171,8 @@ impl Sessions {
     /// Ends all sessions in this process, also those of one request each. The requests that are open get no response:
     /// they are left to the processes that relay them.
     pub(crate) fn leave_all_to_relays(&self) {
-        self.end_all();
-        for session in self.stateless.open() {
-            session.end();
+        for session in self.matching(|_| true).into_iter().chain(self.stateless.open()) {
+            session.leave_to_relays();
         }
     }
 

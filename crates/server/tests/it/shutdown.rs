@@ -17,7 +17,11 @@ const NEWEST: &str = "2025-11-25";
 
 /// A listener whose first host is served, and that host.
 async fn start() -> (HttpListener, HttpClient, mpsc::UnboundedReceiver<Report>) {
-    let mut listener = bind(HttpSettings::new()).await;
+    start_with(HttpSettings::new()).await
+}
+
+async fn start_with(settings: HttpSettings) -> (HttpListener, HttpClient, mpsc::UnboundedReceiver<Report>) {
+    let mut listener = bind(settings).await;
     let client = HttpClient::new(listener.local_addr().unwrap());
     let (sender, reports) = mpsc::unbounded_channel();
     let (host, session) = tokio::join!(
@@ -74,6 +78,23 @@ async fn requests_that_do_not_end_are_given_up() {
         soon(open).await.unwrap()["error"]["message"],
         "bowline: the request was given up (the server may have executed it)"
     );
+}
+
+/// A request of a relayed session has no response, so that the process that relays it can retry it.
+#[tokio::test]
+async fn requests_of_relayed_sessions_end_without_an_error() {
+    let begun = Instant::now();
+    let (listener, host, mut reports) = start_with(HttpSettings::new().with_relayed_pipes()).await;
+    host.post(&notification("notifications/go")).await.expect_empty(202).await;
+    let talking = host.post(&request(1, "talk", json!({"steps": 1, "token": 1}))).await.expect_events();
+    let silent = tokio::spawn(async move { host.post(&request(2, "hang", json!({}))).await });
+    while soon(reports.recv()).await != Some(Report::Arrived("hang".into())) {}
+    soon(listener.shut_down(Duration::from_millis(10))).await;
+    // The listener waits 5 s at most for connections that do not end.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(messages(&soon(silent).await.unwrap().expect_events().text().await), Vec::<Value>::new());
+    let talking = messages(&talking.text().await);
+    assert_eq!((talking.len(), &talking[0]["params"]["progress"]), (1, &json!(1)), "{talking:?}");
 }
 
 /// The error for the request with this id that is open at the end.
