@@ -55,11 +55,16 @@ struct EndedLists {
 }
 
 impl FeedTarget {
-    /// Whether there was something in a list that the server still declares, over this connection or an earlier one. To
-    /// deny such a list is a failure, also of a server that is not ready yet, or of a proxy in front of it.
-    fn was_filled(&self, kind: ListKind, peer: &Peer) -> bool {
+    /// Whether the server has a list, most likely: it declares tools, or it declares another list in which there was
+    /// something, over this connection or an earlier one. To deny such a list is a failure, also of a server that is not
+    /// ready yet, or of a proxy in front of it.
+    fn is_expected(&self, kind: ListKind, peer: &Peer) -> bool {
         if !kind.is_declared(&peer.capabilities.json) {
             return false;
+        }
+        // Many servers declare resources, and have no templates. None declares tools without having the list.
+        if kind == ListKind::Tools {
+            return true;
         }
         let is_filled = |lists: &ServerLists| !lists.list(kind).is_empty();
         let feed = self.lists.borrow();
@@ -190,7 +195,7 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
         }
         // Until the status is another one.
         loop {
-            let was_filled = |kind| latest_peer.as_ref().is_some_and(|peer| target.was_filled(kind, peer));
+            let is_expected = |kind| latest_peer.as_ref().is_some_and(|peer| target.is_expected(kind, peer));
             let publish_at = ended.publish_at;
             let published = async {
                 match publish_at {
@@ -200,7 +205,7 @@ pub(crate) async fn feed(client: &Client, target: FeedTarget) {
             };
             tokio::select! {
                 biased;
-                (kind, list) = fetches.next(is_connected, was_filled) => {
+                (kind, list) = fetches.next(is_connected, is_expected) => {
                     awaited.retain(|awaited| *awaited != kind);
                     let is_offered = latest_peer.as_ref().is_some_and(|peer| kind.is_declared(&peer.capabilities.json));
                     if is_offered {

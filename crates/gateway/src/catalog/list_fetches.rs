@@ -63,13 +63,13 @@ impl ListFetches {
     }
 
     /// Waits until a list has been fetched to its end or has failed. Without `is_connected`, no further list is requested.
-    /// A list that the server does not know is empty, unless it `was_filled` before: then it has failed.
+    /// A list that the server does not know is empty, unless it `is_expected` of the server: then it has failed.
     ///
     /// Dropping the future loses nothing.
     pub(super) async fn next(
         &mut self,
         is_connected: bool,
-        was_filled: impl Fn(ListKind) -> bool,
+        is_expected: impl Fn(ListKind) -> bool,
     ) -> (ListKind, Result<Vec<Json>>) {
         loop {
             let next_start = if is_connected { self.start_due() } else { None };
@@ -81,7 +81,7 @@ impl ListFetches {
             };
             tokio::select! {
                 biased;
-                ended = poll_fn(|context| self.poll_running(context, &was_filled)) => return ended,
+                ended = poll_fn(|context| self.poll_running(context, &is_expected)) => return ended,
                 () = wait => {}
             }
         }
@@ -111,13 +111,13 @@ impl ListFetches {
     fn poll_running(
         &mut self,
         context: &mut Context<'_>,
-        was_filled: impl Fn(ListKind) -> bool,
+        is_expected: impl Fn(ListKind) -> bool,
     ) -> Poll<(ListKind, Result<Vec<Json>>)> {
         for kind in ListKind::ALL {
             let plan = &mut self.plans[kind.index()];
             let Some(running) = &mut plan.running else { continue };
             let Poll::Ready(list) = running.list.as_mut().poll(context) else { continue };
-            let list = empty_if_unknown(&self.client, kind, list, || was_filled(kind));
+            let list = empty_if_unknown(&self.client, kind, list, || is_expected(kind));
             plan.finish(Instant::now(), list.is_ok());
             return Poll::Ready((kind, list));
         }
@@ -170,17 +170,17 @@ pub(super) async fn fetch_list_or_empty(client: &Client, kind: ListKind) -> Resu
     empty_if_unknown(client, kind, fetch_list(client.clone(), kind).await, || false)
 }
 
-/// A server that does not know the method of a list has nothing to list, unless the list `was_filled` before.
+/// A server that does not know the method of a list has nothing to list, unless the list `is_expected` of it.
 fn empty_if_unknown(
     client: &Client,
     kind: ListKind,
     list: Result<Vec<Json>>,
-    was_filled: impl FnOnce() -> bool,
+    is_expected: impl FnOnce() -> bool,
 ) -> Result<Vec<Json>> {
     let is_unknown =
         |error: &Error| error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
     match list {
-        Err(error) if is_unknown(&error) && !was_filled() => {
+        Err(error) if is_unknown(&error) && !is_expected() => {
             tracing::debug!(
                 server = client.name(),
                 method = kind.method(),

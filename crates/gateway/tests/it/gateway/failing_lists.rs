@@ -56,6 +56,29 @@ async fn a_list_that_the_server_does_not_know_is_empty() {
     assert_eq!(result_text(&host.call_tool(1, "echo", json!({"a": 1})).await), r#"{"a":1}"#);
 }
 
+/// Whoever declares tools has a list of them, and may not be ready yet. It is fetched again without a change.
+#[tokio::test]
+async fn tools_that_are_denied_at_first_are_fetched_again() {
+    let server = server().await;
+    for method in ["tools/list", "prompts/list"] {
+        server.arm(Fault::error(-32601, "Method not found").on(method).always());
+    }
+    let gateway = gateway([at("one", &server)]);
+    let mut host = TestHost::join_with(&gateway, json!({})).await;
+    wait_for_reason(&mut host, &json!("`tools/list` failed: error -32601")).await;
+    assert_eq!(
+        lists(&mut host).await,
+        [names([]), names([]), names(["file:///a"]), names(["file:///{name}"])]
+    );
+    let stale = gateway.stale_lists();
+    assert_eq!((stale.len(), &stale[0].lists[..]), (1, &["tools"][..]), "{stale:?}");
+    server.disarm();
+    host.notification("notifications/tools/list_changed").await;
+    assert_eq!(host.tools().await, ["echo"]);
+    wait_for_reason(&mut host, &Value::Null).await;
+    assert_eq!(server.count("prompts/list"), 1, "what is not there is not asked for again");
+}
+
 #[tokio::test]
 async fn a_list_that_fails_is_named_and_hides_no_other() {
     let bad = "the server sent a bad message: ";
