@@ -1,5 +1,6 @@
 //! Decides which parts of a value look like secrets.
 
+mod json_members;
 mod launchers;
 mod runnable;
 mod scrutiny;
@@ -8,6 +9,7 @@ mod tokens;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use self::json_members::find_in_members;
 use self::launchers::program_kind;
 use self::runnable::{RunnableParts, find_identifiers, find_taken_variables};
 use self::scrutiny::{Scrutiny, leading_run, used_names};
@@ -30,7 +32,18 @@ pub(crate) fn find_in_value(name: &str, value: &str) -> Vec<SecretPart> {
     if is_secret_name(name) {
         return find_literals(value, scheme_length(value));
     }
-    find_in_text(value, Scrutiny::of_command(&[value.to_owned()]))
+    find_in_plain_value(value, Scrutiny::Lenient)
+}
+
+/// Finds secrets in the value of a variable or header that is not called like one. `scrutiny` is for what a name in the
+/// value calls a secret.
+fn find_in_plain_value(value: &str, scrutiny: Scrutiny) -> Vec<SecretPart> {
+    let of_value = Scrutiny::of_command(&[value.to_owned()]);
+    let mut parts = find_in_text(value, of_value);
+    let members = find_in_members(value).into_iter();
+    parts.extend(members.filter(|part| scrutiny.accepts(&value[part.range.clone()])));
+    parts.extend(find_secret_default(value, of_value.max(scrutiny)));
+    merge_overlaps(parts)
 }
 
 /// Whether a word of a command line looks like it holds a secret. In doubt it does.
@@ -68,6 +81,7 @@ pub(crate) fn find_in_variables(
             let accepted = scrutiny.find_accepted_literals(value, scheme_length(value));
             accepted.unwrap_or_else(|| find_in_text(value, scrutiny))
         }
+        key if used.contains(&key) => find_in_plain_value(value, scrutiny),
         _ => find_in_value(name, value),
     };
     variables.iter().map(find).collect()
@@ -103,7 +117,10 @@ pub fn secret_values_in_pair(name: &str, value: &str) -> Vec<String> {
     let parts = if is_secret_name(name) {
         find_literals(value, scheme_length(value))
     } else {
-        find_in_text(value, Scrutiny::Lenient)
+        let mut parts = find_in_text(value, Scrutiny::Lenient);
+        parts.extend(find_in_members(value));
+        parts.extend(find_secret_default(value, Scrutiny::Lenient));
+        merge_overlaps(parts)
     };
     values(&[value.to_owned()], &[parts])
 }
@@ -162,7 +179,10 @@ fn find_in_words(
             found.push(parts);
             continue;
         }
-        let assigned = word.split_once('=').map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
+        // `--token:value` is a form of Windows.
+        let equals: &[char] = if word.starts_with('-') { &['=', ':'] } else { &['='] };
+        let assigned =
+            word.split_once(equals).map(|(name, _)| (name.trim_start_matches('-'), name.len() + 1));
         let header_at = match assigned {
             _ if was_header => Some(0),
             Some(("header" | "headers" | "H", at)) => Some(at),
@@ -186,6 +206,7 @@ fn find_in_words(
         let before = at.checked_sub(1).map(|before| words[before].as_str());
         let mut parts = find_in_text(word, scrutiny);
         parts.extend(scrutiny.find_assigned(word, &used));
+        parts.extend(find_secret_default(word, scrutiny));
         if parts.is_empty() && scrutiny != Scrutiny::Lenient && is_random_argument(word, before, scrutiny) {
             parts.push(SecretPart { range: 0..word.len(), is_storable: true });
         }
@@ -226,7 +247,7 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
     if let Some(at) = url[rest..path_at].rfind('@') {
         found.extend(find_literals(&url[rest..rest + at], 0).into_iter().map(|part| part.shifted(rest)));
     }
-    let query_at = url[path_at..].find('?').map_or(url.len(), |at| path_at + at);
+    let query_at = url[path_at..].find(['?', '#']).map_or(url.len(), |at| path_at + at);
     let mut at = path_at;
     for segment in url[path_at..query_at].split_inclusive('/') {
         let name = segment.trim_end_matches('/');
@@ -237,7 +258,7 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
         at += segment.len();
     }
     let mut at = query_at + 1;
-    for pair in url.get(query_at + 1..).unwrap_or_default().split('&') {
+    for pair in split_parameters(url.get(query_at + 1..).unwrap_or_default()) {
         if let Some((name, value)) = pair.split_once('=')
             && (is_secret_name(name) || has_token_prefix(value))
         {
@@ -246,6 +267,15 @@ pub(crate) fn find_in_url(url: &str) -> Vec<SecretPart> {
         at += pair.len() + 1;
     }
     merge_overlaps(found)
+}
+
+/// Splits a query and the fragment after it into parameters. A `#` with no parameter after it belongs to a value.
+fn split_parameters(text: &str) -> impl Iterator<Item = &str> {
+    text.split('&').flat_map(|pair| {
+        let fragment = pair.find('#').filter(|at| pair[*at..].contains('='));
+        let (own, fragment) = fragment.map_or((pair, None), |at| (&pair[..at], Some(&pair[at + 1..])));
+        std::iter::once(own).chain(fragment)
+    })
 }
 
 /// Finds secrets in a text that is not called like one: in URLs, after `Bearer`, and tokens of well-known
@@ -311,6 +341,15 @@ fn find_in_default(word: &str) -> Vec<SecretPart> {
     let end = word[begin..].find('}').map_or(word.len(), |length| begin + length);
     let part = SecretPart { range: begin..end, is_storable: false };
     if has_token_prefix(&word[begin..end]) { vec![part] } else { Vec::new() }
+}
+
+/// Finds the default of a placeholder that is called like a secret, if the placeholder is the whole text.
+fn find_secret_default(text: &str, scrutiny: Scrutiny) -> Option<SecretPart> {
+    let inner = text.strip_prefix("${")?.strip_suffix('}')?;
+    let (name, default) = inner.split_once(":-").filter(|(_, default)| !default.trim().is_empty())?;
+    let is_secret = is_identifier(name) && is_secret_name(name) && !default.contains('}');
+    let range = 2 + name.len() + 2..text.len() - 1;
+    (is_secret && scrutiny.accepts(default)).then_some(SecretPart { range, is_storable: false })
 }
 
 /// Finds what is not a placeholder, from an offset on.
@@ -381,7 +420,8 @@ const CASELESS_SHELLS: [&str; 3] = ["cmd", "powershell", "pwsh"];
 
 const SCHEMES: [&str; 6] = ["Bearer", "Basic", "Token", "ApiKey", "Digest", "Key"];
 
-const SECRET_WORDS: [&str; 17] = [
+const SECRET_WORDS: [&str; 18] = [
+    "bearer",
     "key",
     "keys",
     "token",

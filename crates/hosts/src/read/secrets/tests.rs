@@ -42,6 +42,19 @@ fn values_that_are_called_secrets_are_hidden() {
         ("NOTE", "sk-a1b2c3d4:-sk-e5f6a7b8", "*:-*"),
         ("BASE", "https://h/sk-a1b2c3d4:-sk-e5f6a7b8/mcp", "https://h/*/mcp"),
         ("URLS", "a=é://x,http://u@h/", "a=é://x,http://*@h/"),
+        ("NOTE", "${API_TOKEN:-hunter2}", "${API_TOKEN:-*}"),
+        ("CONFIG", r#"{"apiKey":"hush"}"#, r#"{"apiKey":"*"}"#),
+        (
+            "CONFIG",
+            r#"{"a": {"url": "key", "my\"token" : "h \"u\" sh"}}"#,
+            r#"{"a": {"url": "key", "my\"token" : "*"}}"#,
+        ),
+        (
+            "CONFIG",
+            r#"[{"secret": "a${X}b", "level": "key"}, "key"]"#,
+            r#"[{"secret": "*${X}*", "level": "key"}, "key"]"#,
+        ),
+        ("CONFIG", r#"{"apiKey":"cut"#, r#"{"apiKey":"cut"#),
     ] {
         assert_eq!(redacted(value, find_in_value(name, value)), shown, "{name}={value}");
     }
@@ -80,6 +93,13 @@ fn arguments_that_hold_secrets_are_hidden() {
         "--database-url=postgres://u:p@h/db",
         "--header=X-Api-Key: abc",
         "-H=X-Level: 2",
+        "${API_TOKEN:-abc}",
+        "${LEVEL:-abc}",
+        "--token:abc",
+        "--level:abc",
+        "--bearer",
+        "abc",
+        "https://h/cb#access_token=abc",
     ];
     let expected = [
         "-y",
@@ -103,6 +123,13 @@ fn arguments_that_hold_secrets_are_hidden() {
         "--database-url=postgres://*@h/db",
         "--header=X-Api-Key: *",
         "-H=X-Level: 2",
+        "${API_TOKEN:-*}",
+        "${LEVEL:-abc}",
+        "--token:*",
+        "--level:abc",
+        "--bearer",
+        "*",
+        "https://h/cb#access_token=*",
     ];
     assert_eq!(redacted_args(&args), expected);
 }
@@ -132,6 +159,9 @@ fn code_is_never_taken_for_a_secret() {
         &["-c", "http://$(reboot)@h?token=$(reboot)"],
         &["-c", "basic(){ \"$@\";}; basic reboot"],
         &["-c", "${X:-sk-$(reboot>0123456789)}"],
+        &["-c", "${API_TOKEN:-$(reboot)}"],
+        &["-c", "exec $1", "x", "${API_TOKEN:-reboot}"],
+        &["--token:$(reboot)"],
     ] {
         assert_eq!(redacted_args(args), args);
     }
@@ -207,6 +237,9 @@ fn what_is_run_is_shown_and_its_arguments_stay_hidden() {
         ("bash|ghp_0123456789|ghp_9876543210", "bash|ghp_0123456789|*"),
         // Programs in code of shells.
         ("sh|-c|sk-a1b2c3d4", "sh|-c|sk-a1b2c3d4"),
+        ("sh|-c|${API_TOKEN:-reboot}", "sh|-c|${API_TOKEN:-reboot}"),
+        ("npx|-y|${API_TOKEN:-evil}|${API_TOKEN:-S}", "npx|-y|${API_TOKEN:-evil}|${API_TOKEN:-*}"),
+        ("python|${API_TOKEN:-evil.py}", "python|${API_TOKEN:-evil.py}"),
         ("bash|-lc|T_KEY=sk-e5f6a7b8 exec sk-a1b2c3d4 sk-e5f6a7b8", "bash|-lc|T_KEY=* exec sk-a1b2c3d4 *"),
         ("sh|-ce|cd /x;npx -y 'sk-a1b2c3d4' sk-e5f6a7b8", "sh|-ce|cd /x;npx -y 'sk-a1b2c3d4' *"),
         (
@@ -258,6 +291,22 @@ fn variables_that_a_command_uses_are_searched_like_code() {
         let variables = [("API_TOKEN".to_owned(), value.to_owned())];
         let mut parts = find_in_variables(&words[0], &words[1..], &variables);
         assert_eq!(redacted(value, parts.remove(0)), shown, "{line} {value}");
+    }
+}
+
+/// SE-04: a command line can take a member out of a variable and run it.
+#[test]
+fn members_of_variables_that_a_command_uses_are_searched_like_code() {
+    for (line, shown) in [
+        ("s", r#"{"token": "*"}"#),
+        ("docker|run|-e|CONFIG|image", r#"{"token": "*"}"#),
+        ("sh|-c|server \"$CONFIG\"", r#"{"token": "reboot"}"#),
+        ("sh|-c|eval $CONFIG", r#"{"token": "reboot"}"#),
+    ] {
+        let words: Vec<String> = line.split('|').map(ToOwned::to_owned).collect();
+        let (name, value) = ("CONFIG".to_owned(), r#"{"token": "reboot"}"#.to_owned());
+        let mut parts = find_in_variables(&words[0], &words[1..], &[(name, value.clone())]);
+        assert_eq!(redacted(&value, parts.remove(0)), shown, "{line}");
     }
 }
 
@@ -317,6 +366,11 @@ fn urls_show_what_is_no_secret() {
         ("https://h?token=a&b=c", "https://h?token=*&b=c"),
         ("https://h/?token=${T}", "https://h/?token=${T}"),
         ("not a url", "not a url"),
+        ("https://h/#access_token=a&state=b", "https://h/#access_token=*&state=b"),
+        ("https://h/mcp?a=b#token=c", "https://h/mcp?a=b#token=*"),
+        ("https://h/mcp?token=a#b", "https://h/mcp?token=*"),
+        ("https://h/#/page?token=a", "https://h/#/page?token=*"),
+        ("https://h/mcp#top", "https://h/mcp#top"),
     ] {
         assert_eq!(redacted(url, find_in_url(url)), shown, "{url}");
     }
