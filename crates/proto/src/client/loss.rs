@@ -207,17 +207,15 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether the body is, or may be, a JSON-RPC message that could not be read, so its id is
+    /// Whether the body has, or may have, a JSON-RPC message that could not be read, so its id is
     /// unknown.
     fn may_be_unread_message(&self) -> bool {
         let start = self.body.bytes.trim_ascii_start();
-        let byte_order_mark = "\u{feff}".as_bytes();
-        let beginnings = [&b"{"[..], b"[", b"data:", b"event:", byte_order_mark];
-        let framed = beginnings.iter().any(|frame| start.starts_with(frame));
-        let may_be_one = self.body.is_cut && (framed || start.is_empty());
-        // The parser finds no message in another encoding, in a batch, or behind a byte order mark.
+        // A page has no message, however long it is. Whatever else was not read to its end may have one.
+        let is_cut = self.body.is_cut && !start.starts_with(b"<");
+        // The parser finds no message in another encoding, in a batch, or behind something else.
         let is_text = !start.contains(&0) && !mentions(start, "\u{fffd}".as_bytes());
-        self.error.is_none() && (may_be_one || !is_text || framed && mentions(start, b"\"jsonrpc\""))
+        is_cut || (self.error.is_none() && (!is_text || mentions(start, b"jsonrpc")))
     }
 
     /// Judges every other 4xx and 5xx.

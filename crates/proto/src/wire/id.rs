@@ -59,22 +59,35 @@ impl Id {
     /// The number of our request that this id names, if it can be one: we only send non-negative
     /// integers.
     ///
-    /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so both
-    /// count.
+    /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so each
+    /// text of the number counts.
     pub fn as_request_number(&self) -> Option<u64> {
         match self {
             Self::Int(number) => u64::try_from(*number).ok(),
             Self::Text(text) => {
                 let text = text.as_str();
-                text.strip_prefix('"')
-                    .and_then(|text| text.strip_suffix('"'))
-                    .or_else(|| text.strip_suffix(".0"))?
-                    .parse()
-                    .ok()
+                let unquoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                let number = unquoted.unwrap_or(text).trim();
+                number.parse().ok().or_else(|| whole_number(number))
             }
         }
     }
 }
+
+/// The number that a text such as `7.0` or `7e0` means.
+fn whole_number(text: &str) -> Option<u64> {
+    let number: f64 = text.parse().ok()?;
+    let is_exact = number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is a whole number in this range"
+    )]
+    is_exact.then_some(number as u64)
+}
+
+/// Below this, a 64-bit float holds every whole number.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,10 +134,10 @@ mod tests {
 
     #[test]
     fn spellings_of_our_own_numbers() {
-        for text in ["7", "\"7\"", "7.0"] {
+        for text in ["7", "\"7\"", "7.0", "7.00", "7e0", "0.7e1", "\" 7\"", "\"7.0\""] {
             assert_eq!(id(text).unwrap().as_request_number(), Some(7));
         }
-        for text in ["-7", "\"x\"", "7.5", "\"server-error\""] {
+        for text in ["-7", "\"x\"", "7.5", "7e300", "\"\"", "\"nan\"", "\"server-error\""] {
             assert_eq!(id(text).unwrap().as_request_number(), None);
         }
     }

@@ -233,7 +233,7 @@ pub(super) async fn read_head(mut chunks: Chunks) -> (Bytes, BodyEnd) {
 /// How many bytes of an error response, or of an unknown body, are read.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Reads the data of the first event that has any. The stream need not end after it, so it is not
+/// Reads the data of the first message. The stream need not end after it, so it is not
 /// read further. If the stream or the time ends before the event does, the event counts all the
 /// same: an error is sent once and not resumed. Some servers announce events and write plain JSON;
 /// then the body is taken as JSON.
@@ -274,7 +274,8 @@ fn next_event_data(decoder: &mut sse::Decoder) -> Option<Bytes> {
     loop {
         // The limit of an event equals the limit of all that is read, so none is too long.
         let event = decoder.next()?.ok()?;
-        if !event.data.is_empty() {
+        // Events of other names keep a stream alive, and the message may come after them.
+        if !event.data.is_empty() && event.name.as_deref().is_none_or(|name| name == "message") {
             return Some(event.data);
         }
     }

@@ -96,6 +96,21 @@ fn de_08_a_404_about_something_else() {
         ),
         // The part that was not read may name our request.
         ("a body that could not be read", post(404, "").cut(), Suspect(None)),
+        ("a comment without an end", post(404, ": hi\n\n").cut(), Suspect(None)),
+        ("text without an end", post(404, "Warning: deprecated\n").cut(), Suspect(None)),
+        (
+            "our error behind a warning",
+            post(404, format!("Warning: deprecated\n{}", own_error(-32000, "no"))),
+            Suspect(None),
+        ),
+        (
+            "our error in a string",
+            post(404, serde_json::to_string(&own_error(-32000, "no")).unwrap()),
+            Suspect(None),
+        ),
+        ("our error, with another form of its id", post(404, rpc("7.00", -32000, "no")), Suspect(None)),
+        ("our error, with its id in letters", post(404, rpc("\" 7\"", -32000, "no")), Suspect(None)),
+        ("our error, with its id as a power", post(404, rpc("70e-1", -32000, "no")), Suspect(None)),
         ("an object without an end", post(404, r#"{"error":{"mess"#).cut(), Suspect(None)),
         ("an event without an end", post(404, r#"data: {"err"#).cut(), Suspect(None)),
         ("a long page", post(404, "<html><h1>404 Not Found</h1>").cut(), Lost),

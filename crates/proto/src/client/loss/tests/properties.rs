@@ -97,7 +97,13 @@ proptest! {
             3 => format!("{{\"error\":{twice},\"status\":400}}"),
             _ => format!("<!DOCTYPE html><html><body><h1>Error</h1><pre>{text}</pre></body></html>"),
         };
-        prop_assert!(post(case.status, &framed).judge() == verdict, "{}", framed);
+        let judged = post(case.status, &framed).judge();
+        // A message inside of something else may be about our request, so a 404 alone proves nothing.
+        if how >= 2 && text.contains("jsonrpc") && verdict == Lost {
+            prop_assert!(matches!(judged, Verdict::Suspect(_)), "{:?}: {}", judged, framed);
+        } else {
+            prop_assert!(judged == verdict, "{:?}: {}", judged, framed);
+        }
     }
 }
 
