@@ -241,7 +241,7 @@ impl Connection {
             Wire::EventStream { post, headers } => sending.post_for_stream(post, headers).await,
         };
         outcome.map_err(|refused| {
-            meter.record_failed(self.engine.take_failed(id));
+            meter.record_failed(id, self.engine.take_failed(id));
             match refused {
                 Refusal::Reply(reply) => live.judge_reply(&self.login, method, options.origin, reply),
                 Refusal::Failure(failure) => failure,

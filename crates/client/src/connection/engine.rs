@@ -99,6 +99,12 @@ pub(crate) enum ProbeOutcome {
     LinkSuperseded,
 }
 
+/// A call that failed and may be sent again, and is watched for late messages until this is dropped.
+pub(crate) struct FailedCallWatch<'a> {
+    engine: &'a Engine,
+    id: u64,
+}
+
 impl Engine {
     pub(crate) fn new(
         session: Session,
@@ -224,12 +230,20 @@ impl Engine {
         self.state().calls.record_message(id);
     }
 
-    /// Records that the server sent a message that may be about any of these calls.
-    pub(crate) fn record_messages(&self, ids: &[u64]) {
+    /// Records that the server sent a message that may be about any call that it was sent, or about one that failed
+    /// and is watched.
+    pub(crate) fn record_message_about_any(&self) {
         let mut state = self.state();
-        for id in ids {
-            state.calls.record_message(*id);
-        }
+        state.calls.record_message_about_any(|waiter| match waiter {
+            PendingRequest::Call(call) => call.sent != SendState::Unsent,
+            PendingRequest::Negotiation(_) => false,
+        });
+    }
+
+    /// Watches a call that failed and may be sent again, until the result is dropped.
+    pub(crate) fn watch_failed(&self, id: u64) -> FailedCallWatch<'_> {
+        self.state().calls.watch_failed(id);
+        FailedCallWatch { engine: self, id }
     }
 
     /// The id of the open call, if exactly one is open.
@@ -279,7 +293,11 @@ impl Engine {
                 let reply = outcome.map_or_else(Failure::into_reply, Reply::Result);
                 self.send(DriverEvent::HandshakeReply(attempt, id, reply));
             }
-            None => return Some(outcome),
+            None => {
+                // A call that failed and is answered after all was executed.
+                self.record_message(id);
+                return Some(outcome);
+            }
         }
         None
     }
@@ -364,6 +382,19 @@ impl Engine {
         state.next_deadline_check = Some(now);
         drop(state);
         self.send(DriverEvent::EarlierDeadline);
+    }
+}
+
+impl FailedCallWatch<'_> {
+    /// Whether the server has sent a message about the call since it failed.
+    pub(crate) fn was_heard_of(&self) -> bool {
+        self.engine.state().calls.was_heard_of_late(self.id)
+    }
+}
+
+impl Drop for FailedCallWatch<'_> {
+    fn drop(&mut self) {
+        self.engine.state().calls.unwatch_failed(self.id);
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Calls<T> {
     /// What a retry has to know of calls that failed, if that is not nothing. Whoever waited for such
     /// a call takes it.
     failed: HashMap<u64, FailedCall, BuildHasherDefault<IdHasher>>,
+    /// Calls that failed and may be sent again, and whether the server has sent a message about them since.
+    watched: HashMap<u64, bool, BuildHasherDefault<IdHasher>>,
 }
 
 /// What a retry has to know of a call that failed.
@@ -73,7 +75,12 @@ pub enum DeadlineCheck<T> {
 
 impl<T> Default for Calls<T> {
     fn default() -> Self {
-        Self { next_id: 1, pending: HashMap::default(), failed: HashMap::default() }
+        Self {
+            next_id: 1,
+            pending: HashMap::default(),
+            failed: HashMap::default(),
+            watched: HashMap::default(),
+        }
     }
 }
 
@@ -139,18 +146,45 @@ impl<T> Calls<T> {
         self.failed.remove(&id).unwrap_or_default()
     }
 
+    /// Watches a call that failed and may be sent again, for messages that come late: what a server sends on one
+    /// stream may arrive after the failure that it sent later on another.
+    pub fn watch_failed(&mut self, id: u64) {
+        self.watched.insert(id, false);
+    }
+
+    /// Ends [`watch_failed`](Self::watch_failed).
+    pub fn unwatch_failed(&mut self, id: u64) {
+        self.watched.remove(&id);
+    }
+
+    /// Whether the server has sent a message about a watched call since it failed.
+    pub fn was_heard_of_late(&self, id: u64) -> bool {
+        self.watched.get(&id).copied().unwrap_or(false)
+    }
+
     /// Records that the server sent a message about the call, which extends no deadline.
     pub fn record_message(&mut self, id: u64) {
         if let Some(call) = self.pending.get_mut(&id) {
             call.was_heard_of = true;
+        } else if let Some(was_heard_of) = self.watched.get_mut(&id) {
+            *was_heard_of = true;
         }
+    }
+
+    /// Records that the server sent a message that may be about any call that it knows, or about one that failed and
+    /// is watched.
+    pub fn record_message_about_any(&mut self, is_known: impl Fn(&T) -> bool) {
+        for call in self.pending.values_mut().filter(|call| is_known(&call.waiter)) {
+            call.was_heard_of = true;
+        }
+        self.watched.values_mut().for_each(|was_heard_of| *was_heard_of = true);
     }
 
     /// Records progress of a call, which extends its idle deadline. `None` if the call is unknown.
     // PR-02
     pub fn record_activity(&mut self, now: Instant, id: u64) -> Option<&mut T> {
+        self.record_message(id);
         let call = self.pending.get_mut(&id)?;
-        call.was_heard_of = true;
         // During a pause, count from its start: the length of the pause is added when it ends.
         call.idle_deadline = add_clamped(call.paused_since.unwrap_or(now), call.idle_limit);
         Some(&mut call.waiter)
@@ -390,6 +424,31 @@ mod tests {
         calls.record_message(ids[3]);
         calls.end(ids[3]);
         assert!(calls.failed.is_empty());
+    }
+
+    /// A message that comes after the failure is told as well, until the call is sent again.
+    #[test]
+    fn late_messages_about_a_failed_call_are_told_to_its_retry() {
+        let t0 = Instant::now();
+        let messages: [fn(&mut Calls<()>, u64, Instant); 3] = [
+            |calls, id, _| calls.record_message(id),
+            |calls, id, now| assert!(calls.record_activity(now, id).is_none()),
+            |calls, _, _| calls.record_message_about_any(|()| true),
+        ];
+        for message in messages {
+            let mut calls = Calls::default();
+            let [first, second] = [(), ()].map(|()| calls.begin(t0, LIMITS, ()));
+            calls.end_failed(t0, first);
+            calls.watch_failed(first);
+            assert!(!calls.was_heard_of_late(first));
+            message(&mut calls, first, t0);
+            assert!(calls.was_heard_of_late(first));
+            assert!(!calls.was_heard_of_late(second));
+            calls.unwatch_failed(first);
+            message(&mut calls, first, t0);
+            assert!(!calls.was_heard_of_late(first));
+            assert!(calls.watched.is_empty());
+        }
     }
 
     /// With two pauses at once, the clocks run when the last one ends.

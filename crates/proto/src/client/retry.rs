@@ -174,7 +174,8 @@ impl Retry {
 
     /// Takes note that the server sent a message about the request since it was last sent: progress, a
     /// question, or its stream. A server that refuses every request in front of its tools does not, so
-    /// no refusal proves any more that the request was not executed.
+    /// no refusal proves any more that the request was not executed. The message may come after the
+    /// refusal, as long as the request was not sent again.
     pub fn record_message(&mut self) {
         self.last_sending.was_heard_of = true;
     }
@@ -338,7 +339,12 @@ impl Retry {
     /// Takes the end of a [`Step::Wait`], or the [`deadline`](Self::deadline) of any other step.
     pub fn handle_timeout(&mut self, now: Instant) -> Step {
         match self.take_state() {
-            State::ExpectTime { until, .. } if now >= until && now < self.deadline() => self.send(now),
+            State::ExpectTime { until, failed } if now >= until && now < self.deadline() => {
+                if self.last_sending.was_heard_of && self.request.harmless != Some(true) {
+                    return self.give_up_proof(failed);
+                }
+                self.send(now)
+            }
             State::ExpectProbe { refusal, .. } => self.finish(mark_unknown(failure_from_reply(&refusal))),
             State::ExpectTime { failed, .. }
             | State::ExpectLink { failed, .. }
@@ -494,6 +500,9 @@ impl Retry {
     /// Sends the request again: at once the first time unless the server asked for a wait, then with
     /// backoff.
     fn resend(&mut self, now: Instant, failed: FinalFailure) -> Step {
+        if self.last_sending.was_heard_of && self.request.harmless != Some(true) {
+            return self.give_up_proof(failed);
+        }
         let mut wait = self.asked_wait(now);
         if self.resends > 0 && failed != FinalFailure::NotSent {
             wait = wait.max(self.backoff());
@@ -507,6 +516,17 @@ impl Retry {
         // A request that was never sent does not count as sent again.
         self.resends += u32::from(failed != FinalFailure::NotSent);
         self.send(now)
+    }
+
+    /// Handles a message about the request that came after the failure which proved that it was not executed.
+    fn give_up_proof(&mut self, failed: FinalFailure) -> Step {
+        self.execution = Execution::Unknown;
+        let failed = mark_unknown(failed);
+        if self.request.harmless == Some(false) {
+            return self.finish(failed);
+        }
+        self.state = State::ExpectHarmless { failed };
+        Step::CheckHarmless
     }
 
     /// Sends the request again on the same link after `wait`.

@@ -22,6 +22,8 @@ pub(crate) struct CallMeter {
     prompt_nanos: AtomicU64,
     /// Whether the server sent a message about the request before its last sending failed.
     was_heard_of: AtomicBool,
+    /// Id of the last sending that failed.
+    failed_id: AtomicU64,
     /// The tool that a layer chose in place of the caller's.
     replaced_tool: OnceLock<Box<str>>,
 }
@@ -43,6 +45,7 @@ impl CallMeter {
             waited_nanos: AtomicU64::new(0),
             prompt_nanos: AtomicU64::new(0),
             was_heard_of: AtomicBool::new(false),
+            failed_id: AtomicU64::new(0),
             replaced_tool: OnceLock::new(),
         }
     }
@@ -91,12 +94,18 @@ impl CallMeter {
     }
 
     /// Records what is known of a sending that failed.
-    pub(crate) fn record_failed(&self, failed: FailedCall) {
+    pub(crate) fn record_failed(&self, id: u64, failed: FailedCall) {
+        self.failed_id.store(id, Ordering::Relaxed);
         let FailedCall { paused, was_heard_of } = failed;
         if !paused.is_zero() {
             self.prompt_nanos.store(to_nanos(self.prompt_time().saturating_add(paused)), Ordering::Relaxed);
         }
         self.was_heard_of.store(was_heard_of, Ordering::Relaxed);
+    }
+
+    /// The id of the last sending that failed.
+    pub(crate) fn failed_id(&self) -> u64 {
+        self.failed_id.load(Ordering::Relaxed)
     }
 
     /// Takes whether the server sent a message about the request before its last sending failed.

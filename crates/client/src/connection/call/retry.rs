@@ -14,6 +14,7 @@ use bowline_proto::wire::Json;
 
 use super::request::{CallRequest, describe_request};
 use crate::clock;
+use crate::connection::engine::FailedCallWatch;
 use crate::connection::login::LoginMode;
 use crate::connection::options::RequestOrigin;
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
@@ -40,9 +41,10 @@ impl Connection {
         first: FirstFailure,
     ) -> Result<(Arc<LiveLink>, Json), Failure> {
         let FirstFailure { started: begun, mut generation, prompt_time, was_heard_of, failure } = first;
+        let harmless = self.lists.is_harmless(ask.method, ask.params);
         let request = retry::RequestFacts {
             method: ask.method.into(),
-            harmless: self.lists.is_harmless(ask.method, ask.params),
+            harmless,
             pinned: ask.options.pinned,
             quiet: ask.options.origin != RequestOrigin::Caller,
             max_retry_after: self.server.reconnect_wait,
@@ -53,10 +55,16 @@ impl Connection {
             retry.record_message();
         }
         let mut live = Arc::clone(live);
+        // What the server sends about the request may come after its refusal, on another stream.
+        let mut watch = self.engine.watch_failed(ask.meter.failed_id());
         let mut step =
             retry.handle_failure(clock::now(), live.facts(&self.login), into_retry_failure(failure)?);
         loop {
             if let Some(report) = retry.poll_report() {
+                // The report closes the streams on which messages about the request may still be on their way.
+                if matches!(report, Report::SessionLost(_)) && harmless != Some(true) {
+                    tokio::time::sleep(LATE_MESSAGE_WAIT).await;
+                }
                 self.report_failure(&live, report);
             }
             step = match step {
@@ -80,26 +88,33 @@ impl Connection {
                             if ask.meter.take_was_heard_of() {
                                 retry.record_message();
                             }
+                            watch = self.engine.watch_failed(ask.meter.failed_id());
                             let facts = live.facts(&self.login);
                             retry.handle_failure(clock::now(), facts, into_retry_failure(failure)?)
                         }
                     }
                 }
                 Step::Probe(probe) => {
-                    match self.run_within_deadline(&mut retry, self.probe_session(&live, probe)).await {
+                    let answer = self.run_within_deadline(&mut retry, self.probe_session(&live, probe)).await;
+                    watch.tell(&mut retry);
+                    match answer {
                         Some(answer) => retry.handle_probe(clock::now(), answer),
                         None => retry.handle_timeout(clock::now()),
                     }
                 }
-                Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask).await {
-                    Ok(next) => {
-                        ask.meter.record_new_link();
-                        live = next;
-                        retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
+                Step::Reconnect => {
+                    let found = self.wait_for_next_link(&mut retry, &live, ask).await;
+                    watch.tell(&mut retry);
+                    match found {
+                        Ok(next) => {
+                            ask.meter.record_new_link();
+                            live = next;
+                            retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
+                        }
+                        Err(Failure::Fault(fault)) => retry.handle_link(clock::now(), Err(fault)),
+                        Err(other) => return Err(other),
                     }
-                    Err(Failure::Fault(fault)) => retry.handle_link(clock::now(), Err(fault)),
-                    Err(other) => return Err(other),
-                },
+                }
                 Step::CheckHarmless => {
                     // Without the list it is unknown whether the tool is harmless, and nothing is
                     // sent.
@@ -124,7 +139,9 @@ impl Connection {
                     let asking = if quietly { LoginMode::Silent } else { LoginMode::Interactive };
                     let operation = describe_request(ask.method, ask.params);
                     let entering = self.login.reauthenticate(&refused, generation, &operation, asking);
-                    match self.run_within_deadline(&mut retry, entering).await {
+                    let entered = self.run_within_deadline(&mut retry, entering).await;
+                    watch.tell(&mut retry);
+                    match entered {
                         Some(entered) => retry.handle_login(clock::now(), entered),
                         None => retry.handle_timeout(clock::now()),
                     }
@@ -134,6 +151,7 @@ impl Connection {
                     // Ends early if the connection is closed.
                     let _ =
                         self.run_within_deadline(&mut retry, tokio::time::sleep_until(until.into())).await;
+                    watch.tell(&mut retry);
                     retry.handle_timeout(clock::now())
                 }
             };
@@ -191,6 +209,18 @@ impl Connection {
         live.mark_session_lost();
         self.links.retire(live.attempt);
         self.engine.report_link_event(live.attempt, Event::SessionLost { fault, proven: live.is_proven() });
+    }
+}
+
+/// How long a session stays open after a refusal that means its loss, for what the server sent before the refusal on
+/// another connection.
+const LATE_MESSAGE_WAIT: Duration = Duration::from_millis(5);
+
+impl FailedCallWatch<'_> {
+    fn tell(&self, retry: &mut Retry) {
+        if self.was_heard_of() {
+            retry.record_message();
+        }
     }
 }
 

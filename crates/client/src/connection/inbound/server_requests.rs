@@ -51,6 +51,10 @@ impl Connection {
             self.spawn_response(wire.clone(), id, Ok(Json::empty_object()));
             return;
         }
+        // The stream may belong to no call, as that of HTTP+SSE, but a tool that asks is running.
+        if call.is_none() {
+            self.engine.record_message_about_any();
+        }
         if !self.server.declaration.allows(&method) {
             self.spawn_response(wire.clone(), id, Err(undeclared_error(&method)));
             return;
@@ -77,10 +81,7 @@ impl Connection {
         // Pause before the handler can run, since it may finish at once.
         let paused_calls = may_prompt_person(&method).then(|| {
             // The person of one call does not prompt for the others.
-            let paused = self.engine.pause_calls(call.filter(|_| own_handler.is_some()));
-            // The stream may belong to no call, as that of HTTP+SSE, but a tool that asks is running.
-            self.engine.record_messages(if call.is_some() { &[] } else { &paused });
-            paused
+            self.engine.pause_calls(call.filter(|_| own_handler.is_some()))
         });
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
         let entry =

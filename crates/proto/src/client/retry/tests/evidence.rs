@@ -305,6 +305,40 @@ fn probe_that_was_cut_is_sent_once_more_over_http() {
     assert_server_error(&play.answer_probe(PING, cut_reply()), "No valid session ID provided");
 }
 
+/// What the server sent on another stream may be read after the refusal that it sent later.
+#[test]
+fn message_that_is_read_after_the_refusal_undoes_its_proof() {
+    let forgotten = || text_reply(404, "Session not found");
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(forgotten()), Step::Reconnect);
+    assert_eq!(lost(&mut play), SESSION_LOST);
+    play.retry.record_message();
+    assert_eq!(final_fault(&play.reconnect()), UNKNOWN_LOSS);
+    // During a wait that a rate limit asked for.
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(busy(2)), Step::Probe(PING));
+    let Step::Wait(until) = play.answer_probe(PING, busy(2)) else { panic!("there is no wait") };
+    play.retry.record_message();
+    assert_eq!(final_fault(&play.retry.handle_timeout(until)).1, Execution::Unknown);
+    // A harmless request needs no proof, and each sending is judged by itself.
+    for harmless in [Some(true), None] {
+        let mut play = Scenario::with_harmless(harmless);
+        assert_eq!(play.fail(forgotten()), Step::Reconnect);
+        play.retry.record_message();
+        let mut step = play.reconnect();
+        if harmless.is_none() {
+            assert_eq!(step, Step::CheckHarmless);
+            step = play.retry.handle_harmless(play.now, true);
+        }
+        assert_eq!(step, Step::Send);
+    }
+    let mut play = Scenario::with_harmless(None);
+    assert_eq!(play.fail(forgotten()), Step::Reconnect);
+    play.retry.record_message();
+    assert_eq!(play.reconnect(), Step::CheckHarmless);
+    assert_eq!(final_fault(&play.retry.handle_harmless(play.now, false)), UNKNOWN_LOSS);
+}
+
 /// A server that sent a message about a request has let it pass its gate, whatever it says later: no
 /// refusal proves that the request was not executed.
 #[test]
