@@ -175,9 +175,9 @@ async fn build_arguments(
         }
     };
     let mut arguments = Value::Object(given.into_typed(&schema)?);
-    if let Some(asked) = argument_form::ask_missing(printer, open, server, tool, &arguments).await? {
-        arguments = asked;
-    }
+    let asked = argument_form::ask_missing(printer, open, server, tool, &arguments).await?;
+    let is_noted = asked.is_some();
+    arguments = asked.unwrap_or(arguments);
     match arguments::check_arguments(&schema, &arguments) {
         ArgumentCheck::Valid => {}
         ArgumentCheck::SchemaUnusable(why) => {
@@ -190,16 +190,20 @@ async fn build_arguments(
     }
     match arguments {
         Value::Object(arguments) => {
-            for (name, meant) in arguments::find_unknown_names(&schema, &arguments) {
-                let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-                printer.note(&format!(
-                    "`{}` has no parameter `{name}`; it is sent all the same{meant}",
-                    tool.name
-                ));
+            if !is_noted {
+                note_unknown_names(printer, tool, &schema, &arguments);
             }
             Ok(arguments)
         }
         _ => unreachable!("it was made an object above"),
+    }
+}
+
+/// Notes the arguments that no parameter has, with the one that may be meant.
+fn note_unknown_names(printer: &Printer, tool: &Tool, schema: &Value, arguments: &Map<String, Value>) {
+    for (name, meant) in arguments::find_unknown_names(schema, arguments) {
+        let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        printer.note(&format!("`{}` has no parameter `{name}`; it is sent all the same{meant}", tool.name));
     }
 }
 

@@ -46,12 +46,8 @@ impl ArgumentContent {
         Json::encode(value).ok()
     }
 
-    /// Builds the arguments from the values of the fields, and checks them.
-    pub(super) fn build(
-        &self,
-        fields: &[FormField],
-        values: &[Option<Json>],
-    ) -> Result<Json, ContentProblem> {
+    /// Builds the arguments from the values of the fields.
+    fn assemble(&self, fields: &[FormField], values: &[Option<Json>]) -> Map<String, Value> {
         let mut arguments = self.given.clone();
         for (field, value) in fields.iter().zip(values) {
             match value.as_ref().and_then(|value| value.decode::<Value>().ok()) {
@@ -59,7 +55,23 @@ impl ArgumentContent {
                 None => remove_member(&mut arguments, &field.path),
             }
         }
-        let arguments = Value::Object(arguments);
+        arguments
+    }
+
+    /// Returns the arguments that are sent without a field, each with its name and value.
+    pub(super) fn fieldless(&self, fields: &[FormField], values: &[Option<Json>]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        find_fieldless(&self.assemble(fields, values), &mut Vec::new(), fields, &mut found);
+        found
+    }
+
+    /// Builds the arguments from the values of the fields, and checks them.
+    pub(super) fn build(
+        &self,
+        fields: &[FormField],
+        values: &[Option<Json>],
+    ) -> Result<Json, ContentProblem> {
+        let arguments = Value::Object(self.assemble(fields, values));
         if let Some(ArgumentProblem { pointer, text }) = (self.check)(&arguments) {
             let is_at = |field: &FormField| {
                 let names: Vec<String> = field.path.iter().map(|name| escape_pointer(name)).collect();
@@ -69,6 +81,28 @@ impl ArgumentContent {
             return Err(ContentProblem { field: fields.iter().position(is_at), text });
         }
         Json::encode(&arguments).map_err(|error| ContentProblem { field: None, text: error.to_string() })
+    }
+}
+
+/// Finds the members that have no field, neither themselves nor for what is in them.
+fn find_fieldless(
+    object: &Map<String, Value>,
+    path: &mut Vec<String>,
+    fields: &[FormField],
+    found: &mut Vec<(String, String)>,
+) {
+    for (name, value) in object {
+        path.push(name.clone());
+        let has_field = fields.iter().any(|field| field.path == *path);
+        let has_fields_inside = fields.iter().any(|field| field.path.starts_with(path));
+        match value {
+            _ if has_field => {}
+            Value::Object(inner) if has_fields_inside && !inner.is_empty() => {
+                find_fieldless(inner, path, fields, found);
+            }
+            value => found.push((path.join("."), value.to_string())),
+        }
+        path.pop();
     }
 }
 

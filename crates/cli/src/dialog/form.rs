@@ -153,6 +153,10 @@ impl FormDialog {
             FormPurpose::Arguments(content) => {
                 items.push(MenuItem::new(content.action));
                 items.extend(rows);
+                let fieldless = content.fieldless(&self.fields, &self.values).into_iter();
+                items.extend(fieldless.map(|(name, value)| {
+                    MenuItem::new(format!("{name}: {value}")).more("not a parameter, sent as it is")
+                }));
                 items.push(MenuItem::new("Cancel").more("send nothing"));
             }
         }
@@ -313,13 +317,14 @@ impl Dialog for FormDialog {
                 match key {
                     Key::Enter if at == 0 => return self.send(),
                     Key::Enter if at <= count => self.edit_field(at - 1, AfterField::Review),
-                    Key::Enter if at == count + 1 => {
-                        return Some(match self.purpose {
-                            FormPurpose::Elicitation(_) => ElicitResult::Decline,
-                            FormPurpose::Arguments(_) => ElicitResult::Cancel,
-                        });
-                    }
-                    Key::Enter => return Some(ElicitResult::Cancel),
+                    Key::Enter => match self.purpose {
+                        FormPurpose::Elicitation(_) if at == count + 1 => return Some(ElicitResult::Decline),
+                        // What has no field cannot be edited.
+                        FormPurpose::Arguments(_) if !menu.is_at_end() => {}
+                        FormPurpose::Elicitation(_) | FormPurpose::Arguments(_) => {
+                            return Some(ElicitResult::Cancel);
+                        }
+                    },
                     _ => drop(menu.handle_key(key)),
                 }
             }

@@ -57,6 +57,11 @@ impl Menu {
         Self { items, at: 0, kind: Kind::Multiple }
     }
 
+    /// Whether the cursor is at the last item.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at + 1 == self.items.len()
+    }
+
     /// Returns the chosen items of a list with several choices.
     pub(super) fn chosen(&self) -> impl Iterator<Item = usize> {
         self.items.iter().enumerate().filter(|(_, item)| item.chosen).map(|(at, _)| at)

@@ -195,6 +195,37 @@ async fn wrong_values_are_corrected_in_the_form() {
     assert!(end.screen.contains("`echo` has no parameter `extra`"), "{}", end.screen);
 }
 
+/// Nothing is sent that the review does not show, and a name that may be misspelled is noted before the first field.
+#[tokio::test]
+async fn arguments_without_a_field_are_shown_before_they_are_sent() {
+    let context = Context::new();
+    let schema = json!({
+        "type": "object",
+        "properties": {"guest": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+        "required": ["guest"],
+    });
+    let server = testkit::server().tool(Tool::named("echo").schema(schema)).run().await;
+    let given = r#"{"gueest": {"name": "q"}, "guest": {"age": 7}}"#;
+    let mut person = Person::sits_at(context.bowline(["call", &server.url(), "echo", "--args", given]));
+    let first = person.sees("1/1  guest.name *");
+    assert!(first.contains("`echo` has no parameter `gueest`"), "{first}");
+    assert!(first.contains("did you mean `guest`?"), "{first}");
+    let review = person.answers("Ada\r", "> Call");
+    for line in ["guest.name: Ada", r#"gueest: {"name":"q"}  not a parameter"#, "guest.age: 7"] {
+        assert!(review.contains(line), "{line} in {review}");
+    }
+    // There is nothing to edit.
+    person.answers(HOME, "> Call");
+    person.answers(&format!("{UP}{UP}"), "> guest.age: 7");
+    person.answers(ENTER, "> guest.age: 7");
+    person.answers(HOME, "> Call");
+    person.presses(ENTER);
+    let end = person.leaves();
+    let expected = json!({"gueest": {"name": "q"}, "guest": {"age": 7, "name": "Ada"}});
+    assert_eq!((end.code, sent(&end.stdout)), (0, expected), "{}", end.screen);
+    assert_eq!(end.screen.matches("has no parameter").count(), 1, "{}", end.screen);
+}
+
 /// Without a terminal, and for machines, what is missing is an error as before.
 #[tokio::test]
 async fn nobody_is_asked_without_a_terminal() {

@@ -28,6 +28,8 @@ pub(super) async fn ask_missing(
         return Ok(None);
     }
     let schema: Value = tool.input_schema.decode().unwrap_or_default();
+    // Before the form, so that a person can cancel a call with a misspelled name.
+    super::note_unknown_names(printer, tool, &schema, given);
     let check = move |arguments: &Value| {
         find_violation(&schema, arguments).map(|(pointer, text)| ArgumentProblem { pointer, text })
     };
