@@ -93,6 +93,11 @@ async fn a_refusal_tells_whether_its_body_is_whole() {
             b"HTTP/1.1 404 No\r\ncontent-type: text/event-stream\r\ncontent-length: 20\r\n\r\ndata: 1\n\n",
             false,
         ),
+        // A keepalive event is no message.
+        (
+            b"HTTP/1.1 404 No\r\ncontent-type: text/event-stream\r\ncontent-length: 40\r\n\r\nevent: a\ndata: 1\n\n",
+            true,
+        ),
     ] {
         let link = link(&raw.url());
         let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));

@@ -169,6 +169,7 @@ async fn a_refusal_counts_however_its_event_stream_ends() {
             (format!("event: message\ndata: {ERROR}"), true),
             (format!("event: message\r\ndata: {ERROR}\r\n"), true),
             (format!(": ping\n\nid: 1\ndata:\n\ndata: {ERROR}\r"), true),
+            (format!("event: ping\ndata: {{}}\n\ndata: {ERROR}\n\n"), true),
             (ERROR.to_owned(), true),
             (format!(" {ERROR}\n"), true),
             ("Session not found".to_owned(), false),
