@@ -9,6 +9,7 @@
 //! | `interpreter` | which version of an interpreter runs a server |
 //! | `fault` | what a fault of a connection means |
 //! | `fixed_setting` | whether a setting is at fault that fixes the transport or the era |
+//! | `stderr_lines` | which lines of stderr are shown, and whether they blame the command line |
 //! | `subject` | which commands about a server can be suggested |
 //! | `render`, `report_file` | how it is shown, and what is in a report |
 
@@ -26,6 +27,7 @@ mod program;
 mod render;
 mod report_file;
 mod server;
+mod stderr_lines;
 mod subject;
 mod tls;
 

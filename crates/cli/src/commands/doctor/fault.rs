@@ -9,6 +9,7 @@ use bowline_transport::describe_url;
 
 use super::check::{Blame, Finding};
 use super::network;
+use super::stderr_lines::{names_missing_argument, select_lines};
 use super::subject::Subject;
 use crate::args::format_duration;
 use crate::exit::Exit;
@@ -84,7 +85,7 @@ pub(super) fn of_fault(fault: &Fault, subject: &Subject<'_>) -> Finding {
         Cause::NotBuilt { .. } => by(Blame::Bowline).fix("install a bowline that has this feature"),
         Cause::Redirect { location } => of_redirect(location, fault, by, subject),
         Cause::Spawn(_) => by(Blame::Machine).fix("is it a program for this machine?").run(subject.edit_command()),
-        Cause::Exited(exit) => of_exit(*exit, by(Blame::Server), fault, subject),
+        Cause::Exited(exit) => of_exit(*exit, by, fault, subject),
         Cause::Protocol(misbehavior) => of_misbehavior(misbehavior, fault, by, subject),
         Cause::SessionLost => by(Blame::Server).fix(SESSION_ADVICE).run(again),
         Cause::NotAffine => by(Blame::Server).fix(SESSION_ADVICE).run(again),
@@ -166,7 +167,18 @@ fn of_redirect(
     by(Blame::You).fix("if you trust that address, use it as the URL").run(subject.edit_command())
 }
 
-fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject<'_>) -> Finding {
+fn of_exit(
+    exit: ProcessExit,
+    by: impl Fn(Blame) -> Finding,
+    fault: &Fault,
+    subject: &Subject<'_>,
+) -> Finding {
+    let program = subject.server.transport.program();
+    if program.is_some_and(|program| names_missing_argument(&fault.evidence.stderr, &program.args)) {
+        return by(Blame::You)
+            .fix("what its command line names was not found: correct the path or the name")
+            .run(subject.edit_command());
+    }
     let text = match exit {
         ProcessExit::Signal(_) => "it crashed or was killed; its log may say why",
         _ if fault.evidence.stderr.is_empty() && fault.evidence.stdout.is_empty() => {
@@ -174,7 +186,7 @@ fn of_exit(exit: ProcessExit, finding: Finding, fault: &Fault, subject: &Subject
         }
         _ => "see what it printed: often an argument or a variable is missing",
     };
-    finding.fix(text).run(subject.log_command())
+    by(Blame::Server).fix(text).run(subject.log_command())
 }
 
 fn of_misbehavior(
@@ -246,11 +258,10 @@ fn evidence_lines(fault: &Fault) -> Vec<String> {
     let evidence = &fault.evidence;
     let body = evidence.body.iter().flat_map(|body| body.lines()).take(MAX_LINES);
     let body = body.map(|line| format!("body: {}", line.chars().take(MAX_LINE_CHARS).collect::<String>()));
-    let last = |lines: &[String], label: &str| -> Vec<String> {
-        let from = lines.len().saturating_sub(MAX_LINES);
-        lines[from..].iter().map(|line| format!("{label}: {line}")).collect()
-    };
-    body.chain(last(&evidence.stdout, "stdout")).chain(last(&evidence.stderr, "stderr")).collect()
+    let stdout = &evidence.stdout[evidence.stdout.len().saturating_sub(MAX_LINES)..];
+    let stdout = stdout.iter().map(|line| format!("stdout: {line}"));
+    let stderr = select_lines(&evidence.stderr, MAX_LINES).iter().map(|line| format!("stderr: {line}"));
+    body.chain(stdout).chain(stderr).collect()
 }
 
 /// How many lines of a body, of stdout and of stderr are shown, and how long they may be.

@@ -118,6 +118,33 @@ fn program_that_prints_and_ends_is_named() {
     ");
 }
 
+/// The line that says what is missing comes before those that node writes last.
+#[test]
+fn missing_script_is_shown_and_is_the_mistake_of_the_command() {
+    let context = Context::new();
+    let error = "Error: Cannot find module '/x/server.js'";
+    let text = format!(
+        "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\n{error}\n{}",
+        "    at x\n".repeat(8)
+    );
+    let script = context.write("home/run.sh", format!("cat <<'E' >&2\n{text}E\nexit 1\n"));
+    let examine = |script_name: &str| {
+        let args = vec![script.display().to_string(), script_name.to_owned()];
+        examine_command(&context, &StdioCommand { program: "/bin/sh".into(), args, env: Vec::default() })
+    };
+    let examined = examine("server.js");
+    let details = examined.check("connection")["details"].as_array().unwrap().clone();
+    assert_eq!((details.len(), &details[0]), (6, &format!("stderr: {error}").into()));
+    verdict!(examined.verdict(), @"
+    exit 3
+    connection failed, you: the server exited with code 1
+      what its command line names was not found: correct the path or the name
+      $ bowline edit
+    ");
+    // A module that the server itself needs.
+    assert_eq!(examine("other.js").check("connection")["blame"], "server");
+}
+
 #[test]
 fn program_that_echoes_is_named() {
     verdict!(verdict_of_script("cat"), @"
