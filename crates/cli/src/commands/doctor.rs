@@ -9,6 +9,7 @@
 //! | `interpreter` | which version of an interpreter runs a server |
 //! | `fault` | what a fault of a connection means |
 //! | `fixed_setting` | whether a setting is at fault that fixes the transport or the era |
+//! | `default_endpoints` | whether the endpoints of a login exist that no metadata names |
 //! | `stderr_lines` | which lines of stderr are shown, and whether they blame the command line |
 //! | `subject` | which commands about a server can be suggested |
 //! | `render`, `report_file` | how it is shown, and what is in a report |
@@ -18,6 +19,7 @@ mod check;
 mod clock;
 mod configuration;
 mod connection;
+mod default_endpoints;
 mod fault;
 mod fixed_setting;
 mod installation;

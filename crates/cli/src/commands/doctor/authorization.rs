@@ -13,6 +13,7 @@ use bowline_transport::describe_url_text;
 use tokio::time::timeout;
 
 use super::check::{Blame, CheckLog, Finding};
+use super::default_endpoints;
 use super::subject::Subject;
 use crate::exit::Exit;
 use crate::print::clock;
@@ -55,12 +56,41 @@ pub(super) async fn check(
     }
     let read = begun.elapsed();
     let examination = identity.examine().await;
-    let is_discovered = add_steps(&examination, fault.is_some(), subject, log);
+    let http = subject.server.transport.http().filter(|_| fault.is_some() && matches!(account, Ok(None)));
+    let begun = Instant::now();
+    let is_without_logins = match http {
+        Some(http) => default_endpoints::are_missing(&examination, http).await,
+        None => false,
+    };
+    let is_discovered = if is_without_logins {
+        add_described_steps(&examination, subject, log);
+        log.add("authorization_server", begun, no_login_method_finding(subject))
+    } else {
+        add_steps(&examination, fault.is_some(), subject, log)
+    };
     let mut finding = login_finding(&account, fault, SystemTime::now(), subject);
     if !is_discovered && matches!(account, Ok(None)) {
         finding = Finding::skipped("no login can be made before that is fixed");
     }
     log.add_timed("login", read, finding);
+}
+
+/// Records what the server itself says about logins, which is well.
+fn add_described_steps(examination: &AuthorizationExamination, subject: &Subject<'_>, log: &CheckLog) {
+    let AuthorizationExamination { challenge, resource, .. } = examination;
+    if let Ok(reply) = &challenge.outcome {
+        log.add_timed("challenge", challenge.duration, challenge_finding(reply));
+    }
+    let found = resource_finding(resource.outcome.as_ref(), subject);
+    log.add_timed("resource_metadata", resource.duration, found);
+}
+
+/// Returns the finding for a server that wants credentials, and has nothing that a login could use.
+fn no_login_method_finding(subject: &Subject<'_>) -> Finding {
+    let seen = "requires authentication but advertises no login method";
+    let text =
+        "if it takes a key or a token, send it: -H 'Authorization: Bearer …', or `headers` in its entry";
+    Finding::failed(Blame::Server, Exit::Login, seen).fix(text).run(subject.edit_command())
 }
 
 /// Records the steps before a login. Returns whether a login could be made.

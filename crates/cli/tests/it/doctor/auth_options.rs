@@ -1,6 +1,8 @@
 //! Options of an authorization server and of a server that it protects which are no armed faults: each is named
 //! where it is one.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, AuthClient, AuthScript, AuthServer, Protection, RefreshTokenPolicy};
@@ -257,4 +259,55 @@ pub(super) async fn assertion_for_another_client_is_named() {
     idp.edit(|script| script.client_there("here", "there"));
     configure();
     assert_eq!(verdict_at(&site), "exit 0");
+}
+
+/// Examines a server that answers 401 under /mcp, this under /authorize, and 404 elsewhere.
+fn verdict_without_metadata(authorize: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read(&mut byte).unwrap_or(0) == 0 {
+                    break;
+                }
+                head.extend(byte);
+            }
+            let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
+            let _ = stream.read_exact(&mut body);
+            let status = match head.split(' ').nth(1) {
+                Some("/mcp") => "401 Unauthorized",
+                Some("/authorize") => authorize,
+                _ => "404 Not Found",
+            };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    super::verdict_of_url(&url)
+}
+
+#[test]
+fn server_without_any_login_method_is_named() {
+    verdict!(verdict_without_metadata("404 Not Found"), @"
+    exit 5
+    authorization_server failed, server: requires authentication but advertises no login method
+      if it takes a key or a token, send it: -H 'Authorization: Bearer …', or `headers` in its entry
+      $ bowline edit
+    ");
+}
+
+// AD-07
+#[test]
+fn server_with_default_endpoints_has_a_login() {
+    verdict!(verdict_without_metadata("400 Bad Request"), @"
+    exit 5
+    login failed, you: you are not logged in
+      log in
+      $ bowline login docs
+    ");
 }
