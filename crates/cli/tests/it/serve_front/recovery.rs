@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, HttpServer, TaskPlan, Tool};
+use bowline_testkit::{self as testkit, Fault, HttpServer, TaskPlan, Tool};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::interval;
@@ -138,6 +138,47 @@ async fn a_host_outlives_a_daemon_that_is_asked_to_end() {
     wait_until(|| !daemons.all().contains(&ended)).await;
     assert_eq!(result_text(&host.call("lookup").await), "{}");
     assert_ne!(daemons.only(), ended);
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// A call that is open at the end of the drain is retried at the next daemon if that is harmless, also if its response has
+/// begun as an event stream. Of any other the host is told that nothing is known.
+#[tokio::test]
+async fn harmless_calls_outlive_the_drain_of_a_daemon() {
+    let context = Context::new();
+    let web = server().await;
+    web.edit(|script| script.tool(Tool::like("steps", "slow").read_only()));
+    context.user_config(&http_entry("web", &web));
+    let daemons = Daemons::of(&context);
+    let mut host = start(&context, &[]).await;
+    web.arm(Fault::silent().on_tool("lookup"));
+    let slow = |ms: u64| json!({"ms": ms, "steps": ms / 10});
+    let silent = send_lookup(&mut host, 1).await;
+    let effects = host.send_request("tools/call", json!({"name": "slow", "arguments": slow(600_000)})).await;
+    // Longer than the drain.
+    let params = json!({"name": "steps", "arguments": slow(12_000), "_meta": {"progressToken": "steps"}});
+    let talking = host.send_request("tools/call", params).await;
+    for tool in ["lookup", "slow", "steps"] {
+        web.wait_for(|received| received.tool() == Some(tool), TEST_TIMEOUT).await;
+    }
+    while host.next_message().await["method"] != "notifications/progress" {}
+    daemons.signal(Signal::TERM);
+    let mut answers = HashMap::new();
+    while answers.len() < 3 {
+        let message = host.next_message().await;
+        if let Some(id) = message["id"].as_u64() {
+            answers.insert(id, message);
+        }
+    }
+    assert_eq!(result_text(&answers[&silent]), r#"{"n":1}"#);
+    result_text(&answers[&talking]);
+    let unknown = &answers[&effects]["error"]["data"]["bowline"]["execution"];
+    assert_eq!(unknown, "unknown", "{:?}", answers[&effects]);
+    let sent = |tool: &str| {
+        let calls = web.received_with_method("tools/call");
+        calls.iter().filter(|received| received.tool() == Some(tool)).count()
+    };
+    assert_eq!([sent("lookup"), sent("steps"), sent("slow")], [2, 2, 1]);
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 
