@@ -14,7 +14,7 @@ pub(super) fn normalize_command(fields: &mut Vec<(Key, Node)>) {
     });
     for (key, node) in fields {
         if key.name == "executable" {
-            key.name = "command".to_owned();
+            "command".clone_into(&mut key.name);
         }
         if key.name == "command"
             && !has_args
