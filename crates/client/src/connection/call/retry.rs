@@ -61,11 +61,7 @@ impl Connection {
             retry.handle_failure(clock::now(), live.facts(&self.login), into_retry_failure(failure)?);
         loop {
             if let Some(report) = retry.poll_report() {
-                // The report closes the streams on which messages about the request may still be on their way.
-                if matches!(report, Report::SessionLost(_)) && harmless != Some(true) {
-                    tokio::time::sleep(LATE_MESSAGE_WAIT).await;
-                }
-                self.report_failure(&live, report);
+                self.report_failure(&live, report, harmless).await;
             }
             step = match step {
                 Step::Finish(outcome) => return Err(outcome.into()),
@@ -115,19 +111,7 @@ impl Connection {
                         Err(other) => return Err(other),
                     }
                 }
-                Step::CheckHarmless => {
-                    // Without the list it is unknown whether the tool is harmless, and nothing is
-                    // sent.
-                    let options = CallOptions::background();
-                    let listing = self.list_tools(&live, &options);
-                    match self.run_within_deadline(&mut retry, Box::pin(listing)).await {
-                        Some(_) => {
-                            let harmless = self.lists.is_harmless(ask.method, ask.params).unwrap_or(false);
-                            retry.handle_harmless(clock::now(), harmless)
-                        }
-                        None => retry.handle_timeout(clock::now()),
-                    }
-                }
+                Step::CheckHarmless => self.check_harmless(&mut retry, &live, ask).await,
                 Step::RefetchAnnotations => {
                     match self.run_within_deadline(&mut retry, self.refresh_annotations(&live)).await {
                         Some(()) => retry.handle_annotations(clock::now()),
@@ -135,10 +119,10 @@ impl Connection {
                     }
                 }
                 Step::LogIn { refused, quietly } => {
+                    let mode = if quietly { LoginMode::Silent } else { LoginMode::Interactive };
                     let _wait = ask.meter.start_wait();
-                    let asking = if quietly { LoginMode::Silent } else { LoginMode::Interactive };
                     let operation = describe_request(ask.method, ask.params);
-                    let entering = self.login.reauthenticate(&refused, generation, &operation, asking);
+                    let entering = self.login.reauthenticate(&refused, generation, &operation, mode);
                     let entered = self.run_within_deadline(&mut retry, entering).await;
                     watch.tell(&mut retry);
                     match entered {
@@ -156,6 +140,34 @@ impl Connection {
                 }
             };
         }
+    }
+
+    /// Finds out whether a tool is harmless that no list has shown yet. Without the list it is not, and nothing is
+    /// sent.
+    async fn check_harmless(
+        self: &Arc<Self>,
+        retry: &mut Retry,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+    ) -> Step {
+        let options = CallOptions::background();
+        let listing = self.list_tools(live, &options);
+        match self.run_within_deadline(retry, Box::pin(listing)).await {
+            Some(_) => {
+                let harmless = self.lists.is_harmless(ask.method, ask.params).unwrap_or(false);
+                retry.handle_harmless(clock::now(), harmless)
+            }
+            None => retry.handle_timeout(clock::now()),
+        }
+    }
+
+    /// Reports a failure to the session. A lost session closes the streams on which messages about the request may
+    /// still be on their way, so that of one that may have effects is reported after a moment.
+    async fn report_failure(&self, live: &LiveLink, report: Report, harmless: Option<bool>) {
+        if matches!(report, Report::SessionLost(_)) && harmless != Some(true) {
+            tokio::time::sleep(LATE_MESSAGE_WAIT).await;
+        }
+        self.report_failure_now(live, report);
     }
 
     /// Runs `future` in the time that the request has left. `None` on timeout.
@@ -182,7 +194,7 @@ impl Connection {
         found
     }
 
-    fn report_failure(&self, live: &Arc<LiveLink>, report: Report) {
+    fn report_failure_now(&self, live: &LiveLink, report: Report) {
         match report {
             Report::SessionLost(fault) => self.report_session_loss(live, fault),
             Report::LinkLost(fault) => {
