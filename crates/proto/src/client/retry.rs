@@ -18,6 +18,7 @@
 //!   └── Wait ◀── Reconnect (─▶ CheckHarmless)           └────────────▶ Finish
 //! ```
 
+mod credentials;
 mod evidence;
 mod failures;
 mod harmless;
@@ -469,32 +470,6 @@ impl Retry {
         Step::Reconnect
     }
 
-    // === credentials ===
-
-    /// Requests credentials after a refusal. Some servers answer 401 to a session that they lost:
-    /// with credentials that were good a moment ago, one new session is tried before a person is
-    /// asked.
-    fn request_login(&mut self, refused: Fault) -> Step {
-        let LinkFacts { session, credentials, proven, challenged, can_authorize: authorizes, .. } = self.link;
-        let for_session = session && credentials && proven && !challenged && !self.reconnected_for_login;
-        let failed = FinalFailure::Fault(refused.clone());
-        if authorizes && self.logins < MAX_LOGINS {
-            self.logins += 1;
-            self.state = State::ExpectLogin { failed, for_session };
-            return Step::LogIn { refused, quietly: for_session || self.request.quiet };
-        }
-        if for_session {
-            return self.reconnect_for_login(failed);
-        }
-        self.report = Some(Report::NeedsLogin(refused));
-        self.finish(failed)
-    }
-
-    fn reconnect_for_login(&mut self, failed: FinalFailure) -> Step {
-        self.reconnected_for_login = true;
-        self.lose_session(failed, Execution::NotExecuted)
-    }
-
     // === going on ===
 
     /// Sends the request again: at once the first time unless the server asked for a wait, then with
@@ -607,8 +582,6 @@ fn add_clamped(at: Instant, wait: Duration) -> Instant {
     at + wait.min(Duration::from_secs(86_400 * 365))
 }
 
-/// Maximum number of logins that one call requests (SC-04).
-const MAX_LOGINS: u32 = 3;
 /// Number of refusals of its session that prove, in one call, that the request was not executed.
 const MAX_SESSION_PROOFS: u32 = 5;
 /// Number of unproven sessions lost in a row after which the server counts as not affine.
